@@ -1,0 +1,199 @@
+//! What a runner may say while it works on a turn, and how it says that it is done.
+//!
+//! There is deliberately no word for idle here. A runner emits [`AgentEvent`]s and *returns* a
+//! [`TurnEnd`]; the session actor alone turns that into a status.
+
+use crate::{
+    Extra, MessageError, Millis, Part, Todo, message::Finish, number::Number, part::PatchPart,
+    request::Question, session::Tokens,
+};
+
+/// Something a runner reports. Text and reasoning are named by a key that is unique within the step,
+/// tools by the model's call id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// A model call begins: opens an assistant message.
+    StepStarted {
+        /// Tree before the step.
+        snapshot: Option<String>,
+    },
+    /// Words begin.
+    TextStarted {
+        /// Names this text within the step.
+        key: String,
+    },
+    /// Words go on.
+    TextDelta {
+        /// Which text.
+        key: String,
+        /// What is added.
+        delta: String,
+    },
+    /// Words end.
+    TextEnded {
+        /// Which text.
+        key: String,
+    },
+    /// Thinking begins.
+    ReasoningStarted {
+        /// Names this reasoning within the step.
+        key: String,
+    },
+    /// Thinking goes on.
+    ReasoningDelta {
+        /// Which reasoning.
+        key: String,
+        /// What is added.
+        delta: String,
+    },
+    /// Thinking ends.
+    ReasoningEnded {
+        /// Which reasoning.
+        key: String,
+        /// Signatures that the provider wants back.
+        metadata: Option<Extra>,
+    },
+    /// The model began to write a tool call.
+    ToolPending {
+        /// The model's id of the call.
+        call: String,
+        /// The tool's name.
+        tool: String,
+    },
+    /// The tool runs, or has progress to show. A call that was never pending may start here.
+    ToolRunning {
+        /// The model's id of the call.
+        call: String,
+        /// The tool's name (it may differ from the pending one, as for `invalid`).
+        tool: String,
+        /// What it was called with.
+        input: Extra,
+        /// For people.
+        title: Option<String>,
+        /// Progress, by tool.
+        metadata: Option<Extra>,
+    },
+    /// The tool worked.
+    ToolCompleted {
+        /// The model's id of the call.
+        call: String,
+        /// What the model gets to see.
+        output: String,
+        /// For people.
+        title: String,
+        /// Facts, by tool.
+        metadata: Extra,
+        /// Files it produced.
+        attachments: Vec<Part>,
+    },
+    /// The tool failed or was refused.
+    ToolFailed {
+        /// The model's id of the call.
+        call: String,
+        /// What the model gets to see.
+        error: String,
+        /// Facts, by tool.
+        metadata: Option<Extra>,
+    },
+    /// The model call is over and its tools are done: closes the assistant message.
+    StepFinished {
+        /// Why the model stopped.
+        reason: Finish,
+        /// What it used.
+        tokens: Tokens,
+        /// What it cost.
+        cost: Number,
+        /// Tree after the step.
+        snapshot: Option<String>,
+        /// Files the step changed.
+        patch: Option<PatchPart>,
+        /// An error that belongs to a step that did finish (a content filter).
+        error: Option<MessageError>,
+    },
+    /// The attempt failed after it had said something: what it said is taken back, so that no client
+    /// shows it twice. The step stays open for the next attempt.
+    AttemptWithdrawn,
+    /// The runner waits before it asks again.
+    Retrying {
+        /// Which retry comes next, from 1.
+        attempt: u32,
+        /// Why, for people.
+        message: String,
+        /// When the next attempt starts.
+        next: Millis,
+    },
+    /// The wait is over.
+    Resumed,
+    /// The todo list was replaced.
+    Todos(Vec<Todo>),
+    /// A file was changed by a tool.
+    FileEdited {
+        /// Absolute path.
+        file: String,
+    },
+    /// The session has a better title now.
+    Titled(String),
+    /// Something went wrong that does not end the turn.
+    Warning(MessageError),
+}
+
+/// A request before it has an id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// May I?
+    Permission {
+        /// Which permission.
+        permission: String,
+        /// What it is about.
+        patterns: Vec<String>,
+        /// For showing it well.
+        metadata: Extra,
+        /// What a reply of `always` would allow.
+        always: Vec<String>,
+        /// The tool call that waits.
+        call: Option<String>,
+    },
+    /// Which one?
+    Question {
+        /// What is asked.
+        questions: Vec<Question>,
+        /// The tool call that waits.
+        call: Option<String>,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Go ahead, this time.
+    Once,
+    /// Go ahead from now on; the runner remembers what `always` named.
+    Always,
+    /// The person's answers.
+    Answers(crate::request::Answers),
+    /// The person said no, perhaps with a correction.
+    Rejected {
+        /// What to do instead.
+        message: Option<String>,
+    },
+    /// Nobody answered in time, or the turn was stopped.
+    Withdrawn,
+}
+
+/// How a runner's turn ended. The return value of the runner, never an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnEnd {
+    /// It said all it had to say.
+    Completed,
+    /// A permission or question was refused.
+    Blocked,
+    /// A budget was used up.
+    Budget {
+        /// Which one, for people.
+        message: String,
+    },
+    /// It failed.
+    Error(MessageError),
+    /// It noticed that it was cancelled and stopped.
+    Cancelled,
+}

@@ -1,0 +1,234 @@
+//! Identifiers in OpenCode's format: a prefix, twelve hex digits of time and counter, fourteen random
+//! base-62 characters.
+//!
+//! Only 48 bits of `milliseconds * 4096 + counter` survive, so the sortable part wraps every 2^36 ms
+//! (about 795 days; last on 2026-08-14, next on 2028-10-17). Two consequences shape the code: messages
+//! are ordered by `(time.created, id)` and never by id alone ([`crate::Message::order`]), and [`Ids`]
+//! never lets its own clock run backwards, so ids made by one process within one wrap are monotonic.
+
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Millis;
+
+/// Ids are opaque to us beyond their prefix, but a client must not make us store a novel as a key.
+pub const MAX_LENGTH: usize = 200;
+
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const COUNTER_BITS: u32 = 12;
+const TIME_MASK: u64 = (1 << 48) - 1;
+
+/// How many random bytes one id consumes.
+pub const RANDOM_BYTES: usize = 14;
+
+/// A string that is not an id of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an id that starts with \"{prefix}\" and has at most {MAX_LENGTH} plain characters was expected")]
+pub struct InvalidId {
+    prefix: &'static str,
+}
+
+/// Whether newer ids sort after or before older ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Newer ids are larger.
+    Ascending,
+    /// Newer ids are smaller, so that a plain listing shows the newest first.
+    Descending,
+}
+
+/// What all id types share.
+pub trait Id: Sized {
+    /// The prefix before the underscore.
+    const PREFIX: &'static str;
+    /// Sort direction of the time part.
+    const DIRECTION: Direction;
+    /// Wraps text that is known to be well formed.
+    fn from_text(text: String) -> Self;
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident($prefix:literal, $direction:ident);)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl Id for $name {
+            const PREFIX: &'static str = $prefix;
+            const DIRECTION: Direction = Direction::$direction;
+            fn from_text(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl $name {
+            /// The id as it appears on the wire.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                check(text, $prefix)?;
+                Ok(Self(text.into()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "pattern": concat!("^", $prefix, "[0-9A-Za-z_-]*$"),
+                    "maxLength": MAX_LENGTH,
+                })
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A conversation with a directory.
+    SessionId("ses", Descending);
+    /// A user prompt or one step's answer.
+    MessageId("msg", Ascending);
+    /// A piece of a message.
+    PartId("prt", Ascending);
+    /// A permission waiting for a person.
+    PermissionId("per", Ascending);
+    /// A question waiting for a person.
+    QuestionId("que", Ascending);
+    /// A published event.
+    EventId("evt", Ascending);
+}
+
+/// OpenCode checks prefixes only. We also refuse what could never be an id and would hurt in a log line,
+/// a URL or a terminal.
+fn check(text: &str, prefix: &'static str) -> Result<(), InvalidId> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if text.starts_with(prefix) && plain && text.len() <= MAX_LENGTH {
+        Ok(())
+    } else {
+        Err(InvalidId { prefix })
+    }
+}
+
+/// Makes ids. Pure: time and randomness are handed in.
+#[derive(Debug, Default, Clone)]
+pub struct Ids {
+    last: u64,
+    counter: u64,
+}
+
+impl Ids {
+    /// The next id of kind `I`. If the clock stands still or runs backwards, the counter keeps the order;
+    /// if the counter runs over its twelve bits it carries into the time part, which stays monotonic.
+    pub fn next<I: Id>(&mut self, now: Millis, random: [u8; RANDOM_BYTES]) -> I {
+        let now = u64::try_from(now).unwrap_or(0);
+        if now > self.last {
+            self.last = now;
+            self.counter = 0;
+        }
+        self.counter += 1;
+        let ticks = (self.last << COUNTER_BITS).wrapping_add(self.counter);
+        let ticks = match I::DIRECTION {
+            Direction::Ascending => ticks,
+            Direction::Descending => !ticks,
+        };
+        let mut text = format!("{}_{:012x}", I::PREFIX, ticks & TIME_MASK);
+        text.extend(random.iter().map(|byte| {
+            let index = usize::from(*byte) % ALPHABET.len();
+            char::from(ALPHABET.get(index).copied().unwrap_or(b'0'))
+        }));
+        I::from_text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WRAP: Millis = 1 << 36;
+
+    #[test]
+    fn has_the_length_and_alphabet_of_opencode() {
+        let id: MessageId = Ids::default().next(1_794_724_537_447, [255; RANDOM_BYTES]);
+        assert_eq!(id.as_str().len(), "msg_".len() + 26);
+        assert!(id.as_str().parse::<MessageId>().is_ok());
+        assert!(id.as_str().parse::<PartId>().is_err());
+    }
+
+    #[test]
+    fn session_ids_sort_newest_first() {
+        let mut ids = Ids::default();
+        let older: SessionId = ids.next(1_000, [0; RANDOM_BYTES]);
+        let newer: SessionId = ids.next(1_001, [0; RANDOM_BYTES]);
+        assert!(newer < older);
+    }
+
+    #[test]
+    fn the_48_bit_wrap_is_real_and_known() {
+        let mut ids = Ids::default();
+        let before: MessageId = ids.next(26 * WRAP - 1, [0; RANDOM_BYTES]);
+        let after: MessageId = ids.next(26 * WRAP, [0; RANDOM_BYTES]);
+        assert!(after < before, "the reason messages are ordered by time first");
+    }
+
+    #[test]
+    fn refuses_what_is_not_an_id() {
+        for bad in ["", "msg", "prt_x/../y", "msg\n", "ses_1"] {
+            let parsed = bad.parse::<MessageId>();
+            assert_eq!(parsed.is_ok(), bad == "msg", "{bad:?}");
+        }
+        assert!(format!("msg_{}", "a".repeat(MAX_LENGTH)).parse::<MessageId>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn ids_of_one_process_are_unique_and_monotonic(steps in proptest::collection::vec(-5i64..5, 1..9000)) {
+            let mut ids = Ids::default();
+            let mut now = 25 * WRAP + 12_345;
+            let mut last: Option<PartId> = None;
+            for step in steps {
+                now += step;
+                let id: PartId = ids.next(now, [7; RANDOM_BYTES]);
+                if let Some(last) = &last {
+                    prop_assert!(*last < id);
+                }
+                last = Some(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The nouns of Baton: everything that crosses the wire or a room's wall.
+//!
+//! Field names, id formats and event types are OpenCode's, so that its clients work unchanged. Types
+//! carry an `extra` map: a field this version does not know survives a round trip. This crate has no
+//! clock, no files and no runtime; it is data and the rules that need nothing but data.
+
+pub mod agent;
+pub mod agent_event;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod message;
+pub mod number;
+pub mod part;
+pub mod project;
+pub mod prompt;
+pub mod provider;
+pub mod request;
+pub mod session;
+pub mod sse;
+pub mod status;
+pub mod todo;
+
+pub use agent_event::{AgentEvent, TurnEnd};
+pub use error::MessageError;
+pub use event::{Event, EventBody};
+pub use id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
+pub use message::{AssistantMessage, Message, MessageWithParts, UserMessage};
+pub use part::{Part, PartBody, ToolState};
+pub use session::Session;
+pub use status::{EndReason, SessionStatus};
+pub use todo::Todo;
+
+/// Milliseconds since the Unix epoch, as every time on this wire is.
+pub type Millis = i64;
+
+/// Fields of a wire object that this version does not know; kept so that nothing is lost in passing.
+pub type Extra = serde_json::Map<String, serde_json::Value>;

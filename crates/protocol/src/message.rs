@@ -1,0 +1,238 @@
+//! Messages: what the user said, and one assistant message per step.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Extra, MessageError, MessageId, Millis, Part, SessionId, number::Number, project::FileDiff,
+    session::Tokens,
+};
+
+/// A message, by who said it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub enum Message {
+    /// A prompt.
+    User(Box<UserMessage>),
+    /// One step of an answer.
+    Assistant(Box<AssistantMessage>),
+}
+
+impl Message {
+    /// Its id.
+    pub fn id(&self) -> &MessageId {
+        match self {
+            Self::User(message) => &message.id,
+            Self::Assistant(message) => &message.id,
+        }
+    }
+
+    /// The session it belongs to.
+    pub fn session_id(&self) -> &SessionId {
+        match self {
+            Self::User(message) => &message.session_id,
+            Self::Assistant(message) => &message.session_id,
+        }
+    }
+
+    /// When it was created.
+    pub fn created(&self) -> Millis {
+        match self {
+            Self::User(message) => message.time.created,
+            Self::Assistant(message) => message.time.created,
+        }
+    }
+
+    /// The key messages are ordered by. Ids alone do not do: their time part wraps (see [`crate::id`]).
+    pub fn order(&self) -> (Millis, &MessageId) {
+        (self.created(), self.id())
+    }
+}
+
+/// A message with its parts, as listings return it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageWithParts {
+    /// The message.
+    pub info: Message,
+    /// Its parts, in order of their ids.
+    pub parts: Vec<Part>,
+}
+
+/// A prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UserMessage {
+    /// Its id; the client may choose it.
+    pub id: MessageId,
+    /// The session it belongs to.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// When it was accepted.
+    pub time: UserTime,
+    /// The agent that is to answer.
+    pub agent: String,
+    /// The model that is to answer.
+    pub model: ModelRef,
+    /// The wanted form of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<OutputFormat>,
+    /// What the turn changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<UserSummary>,
+    /// Extra system prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Tools switched on or off (deprecated by OpenCode).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<std::collections::BTreeMap<String, bool>>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// When a prompt was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UserTime {
+    /// Accepted.
+    pub created: Millis,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A model as prompts name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct ModelRef {
+    /// Provider id.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// Model id within the provider.
+    #[serde(rename = "modelID")]
+    pub model_id: String,
+    /// Variant, if one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+/// The wanted form of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum OutputFormat {
+    /// Plain text.
+    Text {},
+    /// An object that fits a schema.
+    JsonSchema {
+        /// The schema.
+        schema: Extra,
+        /// Declared by OpenCode, unused.
+        #[serde(rename = "retryCount", default, skip_serializing_if = "Option::is_none")]
+        retry_count: Option<u32>,
+    },
+}
+
+/// What the turn of a prompt changed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct UserSummary {
+    /// Short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The changes.
+    #[serde(default)]
+    pub diffs: Vec<FileDiff>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// One step of an answer: one model call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AssistantMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// The session it belongs to.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// The user message it answers.
+    #[serde(rename = "parentID")]
+    pub parent_id: MessageId,
+    /// When it was opened and closed.
+    pub time: AssistantTime,
+    /// Model id within the provider.
+    #[serde(rename = "modelID")]
+    pub model_id: String,
+    /// Provider id.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// The agent's name again, for old clients.
+    pub mode: String,
+    /// The agent that answers.
+    pub agent: String,
+    /// Where it works.
+    pub path: MessagePath,
+    /// Cost of this step.
+    pub cost: Number,
+    /// Tokens of this step.
+    pub tokens: Tokens,
+    /// Variant, if one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// True for the output of a compaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<bool>,
+    /// Structured output, if asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<MessageError>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// When a step was opened and closed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AssistantTime {
+    /// Opened.
+    pub created: Millis,
+    /// Closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Millis>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// Where an agent works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessagePath {
+    /// Working directory.
+    pub cwd: String,
+    /// Worktree root.
+    pub root: String,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// It was done.
+    Stop,
+    /// It wants tools run.
+    ToolCalls,
+    /// It hit its output limit.
+    Length,
+    /// It refused.
+    ContentFilter,
+    /// It failed.
+    Error,
+    /// It did not say, or said something new.
+    #[serde(other)]
+    Unknown,
+}

@@ -1,0 +1,55 @@
+//! Numbers as JavaScript prints them: a whole number has no fraction, nothing is `NaN`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A JSON number (a cost, mostly). `0.0` is written `0`, as OpenCode's clients are used to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, JsonSchema)]
+#[serde(transparent)]
+pub struct Number(pub f64);
+
+/// The largest integer a double holds exactly; beyond it a fraction-free form would lie.
+const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.fract() == 0.0 && self.0.abs() <= MAX_SAFE {
+            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+            serializer.serialize_i64(self.0 as i64)
+        } else if self.0.is_finite() {
+            serializer.serialize_f64(self.0)
+        } else {
+            serializer.serialize_i64(0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Self)
+    }
+}
+
+impl std::ops::AddAssign for Number {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Self(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_like_javascript() {
+        let shown =
+            [0.0, 3.0, 0.008, -1.5, f64::NAN].map(|value| serde_json::to_string(&Number(value)).unwrap());
+        assert_eq!(shown, ["0", "3", "0.008", "-1.5", "0"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! Requests: permissions and questions that wait for a person, and the rules that answer permissions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Extra, MessageId, PermissionId, QuestionId, SessionId};
+
+/// A rule of a permission list; the last match wins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rule {
+    /// Which permission (`bash`, `edit`, …; wildcards allowed).
+    pub permission: String,
+    /// What it is about (a command, a path; wildcards allowed).
+    pub pattern: String,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Go ahead.
+    Allow,
+    /// Refuse.
+    Deny,
+    /// Ask the person.
+    Ask,
+}
+
+/// A permission that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionRequest {
+    /// Its id.
+    pub id: PermissionId,
+    /// The session that waits; a child's requests carry the child's id.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// Which permission.
+    pub permission: String,
+    /// What it is about.
+    pub patterns: Vec<String>,
+    /// For showing it well.
+    #[serde(default)]
+    pub metadata: Extra,
+    /// What a reply of `always` would allow.
+    pub always: Vec<String>,
+    /// The tool call that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolRef>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A tool call, by its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRef {
+    /// The message it is in.
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+    /// The model's id of the call.
+    #[serde(rename = "callID")]
+    pub call_id: String,
+}
+
+/// A person's answer to a permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PermissionReply {
+    /// This time.
+    Once,
+    /// From now on.
+    Always,
+    /// No.
+    Reject,
+}
+
+/// A question that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionRequest {
+    /// Its id.
+    pub id: QuestionId,
+    /// The session that waits.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// The tool call that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolRef>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// The question.
+    pub question: String,
+    /// Very short, for a tab.
+    pub header: String,
+    /// Answers to pick from.
+    pub options: Vec<QuestionOption>,
+    /// More than one may be picked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiple: Option<bool>,
+    /// An answer of one's own is allowed (the default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<bool>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// An answer to pick.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionOption {
+    /// The answer.
+    pub label: String,
+    /// What it means.
+    pub description: String,
+}
+
+/// Answers to a question request: one list of labels or free text per question.
+pub type Answers = Vec<Vec<String>>;
+
+/// Either kind of request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// A permission.
+    Permission(PermissionRequest),
+    /// A question.
+    Question(QuestionRequest),
+}
+
+impl Request {
+    /// The session that waits.
+    pub fn session_id(&self) -> &SessionId {
+        match self {
+            Self::Permission(request) => &request.session_id,
+            Self::Question(request) => &request.session_id,
+        }
+    }
+
+    /// The id, whichever kind.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Permission(request) => request.id.as_str(),
+            Self::Question(request) => request.id.as_str(),
+        }
+    }
+}
