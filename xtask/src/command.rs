@@ -1,0 +1,89 @@
+//! Starting other programs, and saying plainly which one failed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that started this process, so that a pinned toolchain stays pinned in nested calls.
+pub(crate) fn cargo(dir: &Path) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(dir);
+    command
+}
+
+/// Any other program, looked up on the `PATH`.
+pub(crate) fn program(name: &str, dir: &Path) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(dir);
+    command
+}
+
+/// Runs to the end with the terminal shared; anything but success is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = describe(command);
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs to the end and returns standard output; diagnostics still reach the terminal.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let shown = describe(command);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}` failed ({})", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
+}
+
+/// Whether a program can be started and likes its arguments; for asking `--version`.
+pub(crate) fn present(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The command as a person would type it: without the directory the program was found in.
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_without_its_directory() {
+        let error = run(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(error.to_string(), "`sh -c exit 3` failed (exit status: 3)");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_and_not_present() {
+        let name = "baton-no-such-program";
+        assert!(run(&mut Command::new(name)).unwrap_err().to_string().contains(name));
+        assert!(!present(&mut Command::new(name)));
+    }
+
+    #[test]
+    fn capture_returns_standard_output() {
+        assert_eq!(capture(Command::new("sh").args(["-c", "echo out"])).unwrap(), "out\n");
+    }
+}

@@ -1,0 +1,57 @@
+//! The end-to-end tests: real clients, written in JavaScript, against a freshly built binary.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Result, ensure};
+
+use crate::command::{self, program};
+use crate::repo::{Profile, Repo};
+
+/// Installs what the tests import, builds the server and runs `node --test`.
+pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
+    let dir = repo.root().join("e2e");
+    ensure!(dir.join("package.json").is_file(), "there is no e2e/package.json");
+    install(&dir)?;
+    let baton = repo.build_baton(Profile::Dev)?;
+    command::run(program("node", &dir).arg("--test").args(args).env("BATON_BIN", baton))
+}
+
+fn install(dir: &Path) -> Result<()> {
+    let lock = dir.join("package-lock.json");
+    if !lock.is_file() {
+        return command::run(program("npm", dir).args(["install", "--no-audit", "--no-fund"]));
+    }
+    // npm writes this file last, so it dates the installation.
+    let installed = dir.join("node_modules/.package-lock.json");
+    if is_current(modified(&lock), modified(&installed)) {
+        return Ok(());
+    }
+    command::run(program("npm", dir).args(["ci", "--no-audit", "--no-fund"]))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+/// `npm ci` deletes and downloads everything, so it runs only when the lock file is newer than its result.
+fn is_current(lock: Option<SystemTime>, installed: Option<SystemTime>) -> bool {
+    matches!((lock, installed), (Some(lock), Some(installed)) if installed >= lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_installation_is_current_until_the_lock_file_changes() {
+        let earlier = SystemTime::UNIX_EPOCH;
+        let later = earlier + Duration::from_secs(1);
+        assert!(is_current(Some(earlier), Some(later)));
+        assert!(is_current(Some(earlier), Some(earlier)));
+        assert!(!is_current(Some(later), Some(earlier)));
+        assert!(!is_current(Some(later), None));
+    }
+}
