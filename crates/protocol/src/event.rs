@@ -102,6 +102,8 @@ events! {
     CommandExecuted("command.executed", CommandDone, durable);
     /// A prompt was accepted and waits for its turn (Baton's addition).
     PromptQueued("prompt.queued", PromptQueued, durable);
+    /// A prompt is being worked on now (Baton's addition).
+    PromptStarted("prompt.started", PromptStarted, durable);
     /// A prompt will not be worked on any more (Baton's addition).
     PromptEnded("prompt.ended", PromptEnded, durable);
     /// A permission waits for a person.
@@ -203,6 +205,7 @@ impl EventBody {
             Self::TodoUpdated(it) => Some(&it.session_id),
             Self::CommandExecuted(it) => Some(&it.session_id),
             Self::PromptQueued(it) => Some(&it.session_id),
+            Self::PromptStarted(it) => Some(&it.session_id),
             Self::PromptEnded(it) => Some(&it.session_id),
             Self::PermissionAsked(it) => Some(&it.session_id),
             Self::PermissionReplied(it) => Some(&it.session_id),
@@ -354,6 +357,15 @@ properties! {
         message_id: MessageId,
         /// How it will be delivered.
         delivery: Delivery,
+    }
+    /// A prompt that is being worked on.
+    PromptStarted {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The user message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
     }
     /// A prompt that will not be worked on any more.
     PromptEnded {

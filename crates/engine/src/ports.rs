@@ -1,0 +1,16 @@
+//! What the engine needs from the world. The only place where the engine's traits live.
+
+mod log;
+mod reads;
+mod runner;
+mod world;
+
+pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
+pub use reads::{Cursor, Listing, OpenPrompt, Page, Reads, Span, Stored};
+pub use runner::{ChildEnd, ChildSpec, Resolved, Runner, Runners, Unresolved, Wanted};
+pub use world::{Clock, Random, SystemClock, SystemRandom};
+
+use futures::future::BoxFuture;
+
+/// What an asynchronous port returns.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;

@@ -1,0 +1,143 @@
+//! Reading what the log's tables hold.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::{
+    Message, MessageId, MessageWithParts, Millis, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    prompt::Delivery, request::Request,
+};
+
+use super::Answer;
+
+/// Queries. None of them waits for the writer.
+pub trait Reads: Send + Sync {
+    /// A session with the number of events it has.
+    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>>;
+
+    /// Sessions, most recently updated first.
+    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>>;
+
+    /// A page of messages with their parts, oldest first; parts by id.
+    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>>;
+
+    /// One message with its parts.
+    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>>;
+
+    /// One part.
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>>;
+
+    /// Assistant messages that were never completed, and messages with open parts: what a dead owner left.
+    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>>;
+
+    /// The newest assistant message that answers `prompt`, or the newest of all if `prompt` is none.
+    fn last_answer(
+        &self,
+        session: &SessionId,
+        prompt: Option<&MessageId>,
+    ) -> Answer<'_, Option<MessageWithParts>>;
+
+    /// The todo list.
+    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>>;
+
+    /// Every session that is not idle, with its directory.
+    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>>;
+
+    /// Every request that waits for a person, with its session's directory, oldest first.
+    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>>;
+
+    /// Prompts of a session that were accepted and not ended, in order of acceptance.
+    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>>;
+
+    /// Sessions that are not idle or have prompts that were not ended.
+    fn unfinished(&self) -> Answer<'_, Vec<SessionId>>;
+
+    /// Events with `after < position <= span.upto`, in order, at most `span.limit`.
+    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>>;
+
+    /// The oldest and newest position in the log. An empty log answers `(newest + 1, newest)`.
+    fn bounds(&self) -> Answer<'_, (u64, u64)>;
+}
+
+/// Which sessions to list.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// Only of this project.
+    pub project: Option<String>,
+    /// Only in exactly this directory.
+    pub directory: Option<String>,
+    /// Only whose `path` is this or below.
+    pub path: Option<String>,
+    /// Only children of this session.
+    pub parent: Option<SessionId>,
+    /// Only sessions without a parent.
+    pub roots: bool,
+    /// Only updated at or after.
+    pub updated_since: Option<Millis>,
+    /// Only whose title contains this, without regard to case.
+    pub search: Option<String>,
+    /// At most this many.
+    pub limit: Option<usize>,
+}
+
+/// Which messages to read.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Only older than this.
+    pub before: Option<Cursor>,
+    /// Only the newest so many.
+    pub limit: Option<usize>,
+}
+
+/// A place in a session's messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// `time.created` of the message.
+    pub created: Millis,
+    /// Its id.
+    pub id: MessageId,
+}
+
+impl Cursor {
+    /// The place of a message.
+    pub fn of(message: &Message) -> Self {
+        Self { created: message.created(), id: message.id().clone() }
+    }
+}
+
+/// A prompt that was accepted and not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenPrompt {
+    /// The user message.
+    pub message: MessageId,
+    /// How it is to be delivered.
+    pub delivery: Delivery,
+    /// Whether a turn took it up.
+    pub started: bool,
+}
+
+/// A stretch of the log.
+#[derive(Debug, Clone)]
+pub struct Span {
+    /// Exclusive.
+    pub after: u64,
+    /// Inclusive.
+    pub upto: u64,
+    /// Only events of this directory.
+    pub directory: Option<Arc<str>>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// An event read back from the log, still encoded.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Global position.
+    pub position: u64,
+    /// Its session's directory.
+    pub directory: Arc<str>,
+    /// Its session's project.
+    pub project: Arc<str>,
+    /// `{"id":…,"type":…,"properties":…}`
+    pub json: Bytes,
+}

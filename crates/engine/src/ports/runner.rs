@@ -1,0 +1,97 @@
+//! Who takes a turn.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use protocol::{EndReason, Session, SessionId, TurnEnd, message::ModelRef};
+
+use crate::session::Turn;
+
+/// Executes turns. It emits agent events through the turn while it works and *returns* how it ended; it has
+/// no way to say idle. It must return promptly after `turn.cancelled()`: after a grace it is dropped.
+pub trait Runner: Send + Sync {
+    /// Works on one prompt until there is nothing left to say.
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd>;
+}
+
+/// Finds the runner for what a prompt asks for.
+pub trait Runners: Send + Sync {
+    /// Chooses agent, model and runner, or says what is unknown, before anything is accepted.
+    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved>;
+}
+
+/// What a prompt asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// Agent named in the request.
+    pub agent: Option<&'a str>,
+    /// Model named in the request.
+    pub model: Option<&'a ModelRef>,
+}
+
+/// What a prompt gets.
+#[derive(Clone)]
+pub struct Resolved {
+    /// The agent's name.
+    pub agent: String,
+    /// The model.
+    pub model: ModelRef,
+    /// Who runs it.
+    pub runner: Arc<dyn Runner>,
+}
+
+impl std::fmt::Debug for Resolved {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Resolved")
+            .field("agent", &self.agent)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a prompt asked for and nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    /// No such agent.
+    #[error("agent \"{name}\" does not exist; known agents: {known}")]
+    Agent {
+        /// As asked.
+        name: String,
+        /// Names that would do.
+        known: String,
+    },
+    /// No such model.
+    #[error("model \"{name}\" does not exist; known models: {known}")]
+    Model {
+        /// As asked.
+        name: String,
+        /// Names that would do.
+        known: String,
+    },
+}
+
+/// A child session to start within a turn.
+#[derive(Debug, Clone, Default)]
+pub struct ChildSpec {
+    /// Its title.
+    pub title: String,
+    /// Its agent.
+    pub agent: Option<String>,
+    /// Its model, if not the parent's.
+    pub model: Option<ModelRef>,
+    /// What it is told.
+    pub prompt: String,
+}
+
+/// How a child's turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildEnd {
+    /// The child.
+    pub session: SessionId,
+    /// How.
+    pub reason: EndReason,
+    /// The text of its last answer.
+    pub text: String,
+}

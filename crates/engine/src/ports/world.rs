@@ -1,0 +1,39 @@
+//! Time and randomness, each behind one door, so that a simulation can own both.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use protocol::Millis;
+
+/// Wall-clock time for stamps. Waiting is done on the tokio clock, which tests can pause.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Millis;
+}
+
+/// Unpredictable bytes for ids.
+pub trait Random: Send + Sync {
+    /// Fills the buffer.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The machine's clock.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Millis {
+        #[expect(clippy::disallowed_methods, reason = "this is the one door")]
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Millis::try_from(now.as_millis()).unwrap_or(Millis::MAX)
+    }
+}
+
+/// The thread's random generator.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::fill(bytes);
+    }
+}

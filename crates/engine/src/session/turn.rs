@@ -1,0 +1,138 @@
+//! What a runner holds while it works: its side of the conversation with the session actor.
+
+use std::{fmt, sync::Arc};
+
+use protocol::{
+    AgentEvent, MessageId, MessageWithParts, Session, SessionId,
+    agent_event::{Answer, Ask},
+    message::ModelRef,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{self, ChildEnd, ChildSpec, Page, Reads};
+
+/// One run of a runner: a prompt to answer, and the means to report on it.
+pub struct Turn {
+    /// The session as it was when the run began.
+    pub session: Session,
+    /// The user message to answer.
+    pub prompt: MessageId,
+    /// The agent's name.
+    pub agent: String,
+    /// The model.
+    pub model: ModelRef,
+    pub(crate) calls: mpsc::Sender<Call>,
+    pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// What a runner may ask of the session actor; handled strictly in order.
+#[derive(Debug)]
+pub enum Call {
+    /// Report something.
+    Emit(AgentEvent),
+    /// Wait for a person.
+    Ask(Ask, oneshot::Sender<Answer>),
+    /// Take the prompts that join here.
+    Join(oneshot::Sender<Vec<MessageId>>),
+    /// Start a child session.
+    Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
+    /// Answer when everything before is stored.
+    Flush(oneshot::Sender<()>),
+}
+
+/// A child session that was started.
+#[derive(Debug)]
+pub struct ChildStarted {
+    /// The child.
+    pub session: SessionId,
+    /// Resolves when its turn has ended.
+    pub end: oneshot::Receiver<ChildEnd>,
+}
+
+/// A child session a runner may wait for.
+#[derive(Debug)]
+pub struct Child(ChildStarted);
+
+impl Child {
+    /// The child's session.
+    pub fn session(&self) -> &SessionId {
+        &self.0.session
+    }
+
+    /// Waits until the child's turn has ended. None if the engine is going down.
+    pub async fn wait(self) -> Option<ChildEnd> {
+        self.0.end.await.ok()
+    }
+}
+
+impl Turn {
+    /// Reports something. What is reported after the turn was stopped is dropped silently.
+    pub async fn emit(&self, event: AgentEvent) {
+        // The actor outlives its runner; a closed channel can only mean that this run is over.
+        let _ = self.calls.send(Call::Emit(event)).await;
+    }
+
+    /// Asks a person and waits. A stopped turn answers [`Answer::Withdrawn`].
+    pub async fn ask(&self, ask: Ask) -> Answer {
+        self.call(|reply| Call::Ask(ask, reply)).await.unwrap_or(Answer::Withdrawn)
+    }
+
+    /// To be called between steps, when another model call follows: the ids of prompts that arrived
+    /// meanwhile and join here. They are in the history from now on; the last one is what the next
+    /// assistant message answers.
+    pub async fn join(&self) -> Vec<MessageId> {
+        self.call(Call::Join).await.unwrap_or_default()
+    }
+
+    /// Starts a child session with its own turn. The parent's turn does not end before it.
+    pub async fn start_child(&self, spec: ChildSpec) -> Result<Child, String> {
+        match self.call(|reply| Call::Child(spec, reply)).await {
+            Some(started) => started.map(Child),
+            None => Err("the turn was stopped".into()),
+        }
+    }
+
+    /// Everything said so far in this session that this run may see: prompts that still wait for their
+    /// turn are left out.
+    pub async fn history(&self) -> Result<Vec<MessageWithParts>, ports::Error> {
+        self.call(Call::Flush).await;
+        let waiting: Vec<MessageId> = self
+            .reads
+            .prompts(&self.session.id)
+            .await?
+            .into_iter()
+            .filter(|prompt| !prompt.started)
+            .map(|prompt| prompt.message)
+            .collect();
+        let mut messages = self.reads.messages(&self.session.id, Page::default()).await?;
+        messages.retain(|message| !waiting.contains(message.info.id()));
+        Ok(messages)
+    }
+
+    /// Resolves when the turn was stopped: return as soon as possible.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// The token behind [`Turn::cancelled`], to hand to what the runner starts.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    async fn call<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Call) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.calls.send(make(reply)).await.ok()?;
+        answer.await.ok()
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Turn")
+            .field("session", &self.session.id)
+            .field("prompt", &self.prompt)
+            .finish_non_exhaustive()
+    }
+}
