@@ -54,10 +54,10 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     }
     match findings.len() {
         0 => {
-            println!("tidy: {} files, nothing to report", files.len());
+            println!("{} files, nothing to report", files.len());
             Ok(())
         }
-        count => bail!("tidy: {count} finding{}", if count == 1 { "" } else { "s" }),
+        count => bail!("{count} finding{}", if count == 1 { "" } else { "s" }),
     }
 }
 
