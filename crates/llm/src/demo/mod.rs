@@ -1,0 +1,130 @@
+//! The provider `demo`: a model that follows a script. It needs no network and no key.
+//!
+//! It serves three purposes. `demo/baton` is what answers a newcomer's first prompt before any provider is set
+//! up. The built-in scenarios (`demo/simple`, `demo/retry_429`, `demo/stall`, ...) let anyone see how Baton and
+//! its clients behave when a model misbehaves. And tests write their own.
+//!
+//! # Scenario files
+//!
+//! A file is an object of named scenarios. A scenario has a line `about` it and `steps`: what the model does in
+//! its first, second, ... call since the newest prompt. When a turn needs more steps than are written, the last
+//! one repeats. A step is a list of actions, performed in order; an empty list says nothing at all.
+//!
+//! ```
+//! let file = r#"{
+//!   "fix_typo": {
+//!     "about": "reads a file, is rate limited once, then answers slowly",
+//!     "steps": [
+//!       [
+//!         { "do": "reasoning", "text": "Let me look first." },
+//!         { "do": "tool", "name": "read", "input": { "filePath": "README.md" } },
+//!         { "do": "finish", "reason": "tool-calls", "usage": { "input": 900, "output": 30 } }
+//!       ],
+//!       [
+//!         { "do": "http", "status": 429, "headers": { "retry-after": "2" }, "times": 1 },
+//!         { "do": "text", "text": "The typo is in line 3.", "words": 2, "delay_ms": 40 },
+//!         { "do": "finish", "reason": "stop" }
+//!       ]
+//!     ]
+//!   }
+//! }"#;
+//! let mut scenarios = llm::demo::Scenarios::built_in().unwrap();
+//! scenarios.extend(llm::demo::Scenarios::parse(file).unwrap());
+//! ```
+//!
+//! | action | fields |
+//! |---|---|
+//! | `text`, `reasoning` | `text`; `words` per delta (1), `delay_ms` before each delta (0), `repeat` the text (1) |
+//! | `tool` | `name`, and `input` (any JSON) or `raw` (the argument text itself, which need not be JSON) |
+//! | `wait` | `ms` |
+//! | `stall` | never says anything again; `times` |
+//! | `drop` | the connection is lost here; `times` |
+//! | `error` | the stream reports a failure; `message`, `code`, `times` |
+//! | `http` | the call is refused (first in its step); `status`, `headers`, `body`, `times` |
+//! | `finish` | `reason` and `usage` (estimated when left out) |
+//!
+//! Texts that follow one another are one block, as are pieces of reasoning; a failure cuts the block it follows.
+//! `times` makes a failure happen for the first so many attempts of a step only, so that the next one succeeds;
+//! without it the failure lasts for ever. A step without `finish` ends without one, as a broken provider's does.
+//!
+//! # Choosing a scenario
+//!
+//! By model id: `demo/<scenario>`. `demo/<scenario>:500` replaces every `repeat` in it, `demo/<scenario>@20`
+//! every `delay_ms`, and `demo/<scenario>:500@20` both. A prompt that contains `[[scenario:<scenario>]]`
+//! overrides the model id; scripted subagents use this to differ from their parent.
+//!
+//! The model keeps no state: what it does follows from the request alone (assistant messages since the newest
+//! prompt, attempt), so a turn continues where it was after a restart.
+
+mod baton;
+mod choice;
+mod play;
+mod scenario;
+mod side;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures::future::{self, BoxFuture, FutureExt};
+
+pub use scenario::{Action, ParseError, Scenario, Scenarios, Step, Talk};
+
+use crate::{Error, EventStream, Model, Purpose, Request};
+
+/// The provider's id.
+pub const PROVIDER: &str = "demo";
+
+/// The friendly scenario that looks at the prompt; the default model when nothing else is configured.
+pub const BATON: &str = "baton";
+
+/// The scripted model.
+#[derive(Debug, Clone)]
+pub struct Demo {
+    scenarios: Arc<Scenarios>,
+}
+
+impl Demo {
+    /// A model that knows these scenarios, besides [`BATON`].
+    pub fn new(scenarios: Scenarios) -> Self {
+        Self { scenarios: Arc::new(scenarios) }
+    }
+
+    /// A model with the built-in scenarios. Fails only if the file built into the program is broken.
+    pub fn built_in() -> Result<Self, ParseError> {
+        Scenarios::built_in().map(Self::new)
+    }
+
+    /// Every model id (without the provider) and a line about it, the friendly one first.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &str)> {
+        let baton = (BATON, "friendly tour: looks at the prompt and uses the real tools");
+        std::iter::once(baton)
+            .chain(self.scenarios.iter().map(|(name, scenario)| (name, scenario.about.as_str())))
+    }
+
+    fn begin(&self, request: &Request) -> Result<EventStream, Error> {
+        let cues = match request.purpose {
+            Purpose::Title => play::script(&side::title(request), request, choice::Tuning::default())?,
+            Purpose::Compaction => play::script(&side::summary(request), request, choice::Tuning::default())?,
+            Purpose::Turn => {
+                let choice = choice::Choice::of(request);
+                if choice.name == BATON {
+                    play::script(&baton::answer(request), request, choice.tuning)?
+                } else {
+                    let scenario = self
+                        .scenarios
+                        .get(&choice.name)
+                        .ok_or_else(|| Error::UnknownModel(format!("{PROVIDER}/{}", choice.name)))?;
+                    play::script(scenario.step(choice::step_number(request)), request, choice.tuning)?
+                }
+            }
+        };
+        Ok(play::stream(cues))
+    }
+}
+
+impl Model for Demo {
+    fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>> {
+        future::ready(self.begin(&request)).boxed()
+    }
+}

@@ -1,0 +1,21 @@
+//! Models: what Baton asks of a language model and what it hears back.
+//!
+//! Everything a provider can say is one stream type, [`ModelEvent`]; everything that can go wrong is one
+//! [`Error`], which knows by itself whether trying again makes sense. A provider is a [`Model`]. This crate
+//! knows nothing about sessions, parts or tools that run: it depends on no other crate of the workspace.
+
+pub mod demo;
+mod error;
+mod event;
+mod http_date;
+mod model;
+mod request;
+pub mod retry;
+
+pub use error::{Deadline, Error, Headers, Retry};
+pub use event::{Finish, ModelEvent, Tokens, Usage};
+pub use model::{EventStream, Model};
+pub use request::{
+    AssistantContent, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request, Tool, ToolResult,
+    UserContent,
+};
