@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Extra;
+use crate::{Extra, Rest};
 
 /// An error as `{name, data}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,9 @@ pub enum MessageError {
         provider_id: String,
         /// For people.
         message: String,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// Anything without a name of its own.
     #[serde(rename = "UnknownError")]
@@ -29,15 +32,25 @@ pub enum MessageError {
         /// Points at the log line with the details.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// Declared by OpenCode, never produced.
     #[serde(rename = "MessageOutputLengthError")]
-    OutputLength {},
+    OutputLength {
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
+    },
     /// Somebody stopped the turn.
     #[serde(rename = "MessageAbortedError")]
     Aborted {
         /// For people.
         message: String,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// The model did not produce the wanted structure.
     #[serde(rename = "StructuredOutputError")]
@@ -46,6 +59,9 @@ pub enum MessageError {
         message: String,
         /// How often it was asked again.
         retries: u32,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// The conversation no longer fits the model.
     #[serde(rename = "ContextOverflowError", rename_all = "camelCase")]
@@ -55,12 +71,18 @@ pub enum MessageError {
         /// What the provider answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_body: Option<String>,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// The provider refused to answer.
     #[serde(rename = "ContentFilterError")]
     ContentFilter {
         /// For people.
         message: String,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// The provider answered with an error.
     #[serde(rename = "APIError")]
@@ -103,17 +125,20 @@ pub struct ApiError {
 impl MessageError {
     /// An error without a name of its own.
     pub fn unknown(message: impl Into<String>) -> Self {
-        Self::Unknown { message: message.into(), reference: None }
+        Self::Unknown { message: message.into(), reference: None, extra: Rest::NONE }
     }
 
     /// The error of a turn that somebody stopped.
     pub fn aborted() -> Self {
-        Self::Aborted { message: "Aborted".into() }
+        Self::Aborted { message: "Aborted".into(), extra: Rest::NONE }
     }
 
     /// The error of a turn that the server could not finish.
     pub fn interrupted() -> Self {
-        Self::Aborted { message: "Interrupted: the server stopped before this turn was over".into() }
+        Self::Aborted {
+            message: "Interrupted: the server stopped before this turn was over".into(),
+            extra: Rest::NONE,
+        }
     }
 
     /// The sentence for people, where there is one.
@@ -121,12 +146,12 @@ impl MessageError {
         match self {
             Self::ProviderAuth { message, .. }
             | Self::Unknown { message, .. }
-            | Self::Aborted { message }
+            | Self::Aborted { message, .. }
             | Self::StructuredOutput { message, .. }
             | Self::ContextOverflow { message, .. }
-            | Self::ContentFilter { message } => message,
+            | Self::ContentFilter { message, .. } => message,
             Self::Api(error) => &error.message,
-            Self::OutputLength {} => "the answer was too long",
+            Self::OutputLength { .. } => "the answer was too long",
             Self::Other { data, name } => data.get("message").and_then(Value::as_str).unwrap_or(name),
         }
     }

@@ -4,42 +4,54 @@
 //! chatter, which a snapshot makes up for). OpenCode stores fewer types; making status and requests
 //! durable is what lets a client that was away learn exactly what it missed.
 
+mod properties;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+pub use self::properties::*;
 use crate::{
-    EndReason, EventId, Extra, Message, MessageError, MessageId, Millis, Part, PartId, PermissionId,
-    QuestionId, Session, SessionId, SessionStatus, Todo,
-    project::{FileDiff, Project},
-    prompt::Delivery,
-    request::{Answers, PermissionReply, PermissionRequest, QuestionRequest},
+    EventId, Extra, Rest, SessionId,
+    project::Project,
+    request::{PermissionRequest, QuestionRequest},
 };
 
 /// An event as `{id, type, properties}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Event {
     /// Its id.
     pub id: EventId,
     /// Its type and properties.
     #[serde(flatten)]
     pub body: EventBody,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl Event {
+    /// An event of this version.
+    pub fn new(id: EventId, body: EventBody) -> Self {
+        Self { id, body, extra: Rest::NONE }
+    }
 }
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident($wire:literal, $properties:ty, $kind:ident);)*) => {
         /// Every event type this version knows.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
         #[serde(tag = "type", content = "properties")]
         pub enum EventBody {
             $($(#[$doc])* #[serde(rename = $wire)] $name($properties),)*
-            /// A type this version does not know.
+            /// A type this version does not know, or a known one in a shape it does not know.
             #[serde(untagged)]
             Other {
-                /// The unknown type.
+                /// The type.
                 #[serde(rename = "type")]
                 kind: String,
                 /// Whatever came with it.
+                #[serde(skip_serializing_if = "Value::is_null")]
                 properties: Value,
             },
         }
@@ -63,6 +75,16 @@ macro_rules! events {
 
             /// Wire names of all known types.
             pub const KINDS: &[&str] = &[$($wire),*];
+
+            /// Reads properties by the type they came with. A stream must outlive one odd event, so
+            /// what does not fit becomes [`EventBody::Other`] with nothing lost.
+            fn from_wire(kind: String, properties: Value) -> Self {
+                let known = match kind.as_str() {
+                    $($wire => <$properties>::deserialize(&properties).map(Self::$name).ok(),)*
+                    _ => None,
+                };
+                known.unwrap_or(Self::Other { kind, properties })
+            }
         }
     };
     (@durable durable) => { true };
@@ -186,6 +208,35 @@ events! {
     PluginAdded("plugin.added", Extra, live);
 }
 
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            id: EventId,
+            r#type: String,
+            #[serde(default)]
+            properties: Value,
+            #[serde(flatten)]
+            extra: Rest,
+        }
+        let Wire { id, r#type, properties, extra } = Wire::deserialize(deserializer)?;
+        Ok(Self { id, body: EventBody::from_wire(r#type, properties), extra })
+    }
+}
+
+impl<'de> Deserialize<'de> for EventBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            r#type: String,
+            #[serde(default)]
+            properties: Value,
+        }
+        let Wire { r#type, properties } = Wire::deserialize(deserializer)?;
+        Ok(Self::from_wire(r#type, properties))
+    }
+}
+
 impl EventBody {
     /// The session it is about, if it is about one.
     pub fn session_id(&self) -> Option<&SessionId> {
@@ -214,216 +265,5 @@ impl EventBody {
             Self::QuestionRejected(it) => Some(&it.session_id),
             _ => None,
         }
-    }
-}
-
-macro_rules! properties {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field:meta])* $field_name:ident: $type:ty,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "camelCase")]
-        pub struct $name {
-            $($(#[$field])* pub $field_name: $type,)*
-            /// Fields this version does not know.
-            #[serde(flatten)]
-            pub extra: Extra,
-        }
-    )*};
-}
-
-properties! {
-    /// A whole session.
-    SessionInfo {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// All of it.
-        info: Session,
-    }
-    /// A session's new status.
-    StatusChanged {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// Busy, retry or idle.
-        status: SessionStatus,
-    }
-    /// Just the session.
-    SessionOnly {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-    }
-    /// What went wrong.
-    SessionFailed {
-        /// The session, if it was about one.
-        #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
-        session_id: Option<SessionId>,
-        /// The error.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<MessageError>,
-    }
-    /// What a session changed in the tree.
-    SessionDiffed {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The changes.
-        diff: Vec<FileDiff>,
-    }
-    /// A whole message.
-    MessageInfo {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// All of it, without parts.
-        info: Message,
-    }
-    /// A removed message.
-    MessageGone {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-    }
-    /// A whole part.
-    PartInfo {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// All of it.
-        part: Part,
-        /// When.
-        time: Millis,
-    }
-    /// A piece of streamed text.
-    PartDelta {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-        /// The part.
-        #[serde(rename = "partID")]
-        part_id: PartId,
-        /// Always `text`.
-        field: String,
-        /// What is added.
-        delta: String,
-    }
-    /// A removed part.
-    PartGone {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-        /// The part.
-        #[serde(rename = "partID")]
-        part_id: PartId,
-    }
-    /// The new todo list.
-    TodosReplaced {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The whole list.
-        todos: Vec<Todo>,
-    }
-    /// A finished slash command.
-    CommandDone {
-        /// The command.
-        name: String,
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// What it was called with.
-        arguments: String,
-        /// The assistant message that came of it.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-    }
-    /// A prompt that waits for its turn.
-    PromptQueued {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The user message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-        /// How it will be delivered.
-        delivery: Delivery,
-    }
-    /// A prompt that is being worked on.
-    PromptStarted {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The user message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-    }
-    /// A prompt that will not be worked on any more.
-    PromptEnded {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The user message.
-        #[serde(rename = "messageID")]
-        message_id: MessageId,
-        /// How.
-        reason: EndReason,
-    }
-    /// An answered permission.
-    PermissionAnswered {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The request.
-        #[serde(rename = "requestID")]
-        request_id: PermissionId,
-        /// The reply.
-        reply: PermissionReply,
-    }
-    /// An answered question.
-    QuestionAnswered {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The request.
-        #[serde(rename = "requestID")]
-        request_id: QuestionId,
-        /// The answers.
-        answers: Answers,
-    }
-    /// A dismissed question.
-    QuestionDismissed {
-        /// The session.
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        /// The request.
-        #[serde(rename = "requestID")]
-        request_id: QuestionId,
-    }
-    /// A changed file.
-    FileChanged {
-        /// Absolute path.
-        file: String,
-    }
-    /// A changed file, and how.
-    FileWatched {
-        /// Absolute path.
-        file: String,
-        /// `add`, `change` or `unlink`.
-        event: String,
-    }
-    /// A cursor that is too old.
-    Resync {
-        /// The oldest position that could still be replayed.
-        oldest: u64,
     }
 }

@@ -4,6 +4,8 @@
 //! carry an `extra` map: a field this version does not know survives a round trip. This crate has no
 //! clock, no files and no runtime; it is data and the rules that need nothing but data.
 
+#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
+
 pub mod agent;
 pub mod agent_event;
 pub mod error;
@@ -16,6 +18,7 @@ pub mod project;
 pub mod prompt;
 pub mod provider;
 pub mod request;
+pub mod rest;
 pub mod session;
 pub mod sse;
 pub mod status;
@@ -27,6 +30,7 @@ pub use event::{Event, EventBody};
 pub use id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
 pub use message::{AssistantMessage, Message, MessageWithParts, UserMessage};
 pub use part::{Part, PartBody, ToolState};
+pub use rest::Rest;
 pub use session::Session;
 pub use status::{EndReason, SessionStatus};
 pub use todo::Todo;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Extra, MessageError, MessageId, Millis, Part, SessionId, number::Number, project::FileDiff,
+    Extra, MessageError, MessageId, Millis, Part, Rest, SessionId, number::Number, project::FileDiff,
     session::Tokens,
 };
 
@@ -57,6 +57,16 @@ pub struct MessageWithParts {
     pub info: Message,
     /// Its parts, in order of their ids.
     pub parts: Vec<Part>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl MessageWithParts {
+    /// A message with its parts.
+    pub fn new(info: Message, parts: Vec<Part>) -> Self {
+        Self { info, parts, extra: Rest::NONE }
+    }
 }
 
 /// A prompt.
@@ -112,6 +122,16 @@ pub struct ModelRef {
     /// Variant, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl ModelRef {
+    /// A model without a variant.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider_id: provider.into(), model_id: model.into(), variant: None, extra: Rest::NONE }
+    }
 }
 
 /// The wanted form of an answer.
@@ -119,7 +139,11 @@ pub struct ModelRef {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputFormat {
     /// Plain text.
-    Text {},
+    Text {
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
+    },
     /// An object that fits a schema.
     JsonSchema {
         /// The schema.
@@ -127,6 +151,9 @@ pub enum OutputFormat {
         /// Declared by OpenCode, unused.
         #[serde(rename = "retryCount", default, skip_serializing_if = "Option::is_none")]
         retry_count: Option<u32>,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
 }
 
@@ -216,6 +243,16 @@ pub struct MessagePath {
     pub cwd: String,
     /// Worktree root.
     pub root: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl MessagePath {
+    /// A working directory in a worktree.
+    pub fn new(cwd: impl Into<String>, root: impl Into<String>) -> Self {
+        Self { cwd: cwd.into(), root: root.into(), extra: Rest::NONE }
+    }
 }
 
 /// Why a model stopped.

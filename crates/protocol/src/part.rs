@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Extra, MessageId, Millis, PartId, SessionId,
+    Extra, MessageId, Millis, PartId, Rest, SessionId,
     error::ApiError,
     message::{Finish, ModelRef},
     number::Number,
@@ -386,6 +386,9 @@ pub struct RetryPart {
     pub error: ApiErrorPart,
     /// When.
     pub time: RetryTime,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// An [`ApiError`] in its `{name, data}` shape.
@@ -395,6 +398,9 @@ pub struct ApiErrorPart {
     pub name: String,
     /// The error.
     pub data: ApiError,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// When an attempt failed.
@@ -402,6 +408,9 @@ pub struct ApiErrorPart {
 pub struct RetryTime {
     /// When.
     pub created: Millis,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// Declared by OpenCode, never written.
@@ -409,4 +418,7 @@ pub struct RetryTime {
 pub struct SnapshotPart {
     /// A tree.
     pub snapshot: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }

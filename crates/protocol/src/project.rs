@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Extra, Millis};
+use crate::{Extra, Millis, Rest};
 
 /// A worktree that sessions belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +56,9 @@ pub struct Paths {
     pub worktree: String,
     /// The request's directory.
     pub directory: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// A change of one file.

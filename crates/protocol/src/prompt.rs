@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Extra, MessageId, PartId,
+    Extra, MessageId, PartId, Rest,
     message::{ModelRef, OutputFormat},
     part::{AgentPart, FilePart, SubtaskPart, TextPart},
 };
@@ -42,6 +42,29 @@ pub struct PromptInput {
     pub delivery: Option<Delivery>,
     /// What is said.
     pub parts: Vec<PartInput>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl PromptInput {
+    /// A prompt of nothing but words.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = TextPart { text: text.into(), ..TextPart::default() };
+        Self {
+            message_id: None,
+            model: None,
+            agent: None,
+            no_reply: None,
+            tools: None,
+            format: None,
+            system: None,
+            variant: None,
+            delivery: None,
+            parts: vec![PartInput { id: None, body: PartInputBody::Text(text) }],
+            extra: Rest::NONE,
+        }
+    }
 }
 
 /// What to do with a prompt that arrives while a turn is running.
@@ -106,6 +129,9 @@ pub struct SessionInput {
     /// Experimental workspaces of OpenCode; passed through.
     #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// The body of `PATCH /session/{id}`.
@@ -123,6 +149,9 @@ pub struct SessionPatch {
     /// Archiving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimePatch>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// Archiving.
@@ -131,4 +160,7 @@ pub struct TimePatch {
     /// When it was put away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<crate::number::Number>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }

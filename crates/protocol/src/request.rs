@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Extra, MessageId, PermissionId, QuestionId, SessionId};
+use crate::{Extra, MessageId, PermissionId, QuestionId, Rest, SessionId};
 
 /// A rule of a permission list; the last match wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +14,16 @@ pub struct Rule {
     pub pattern: String,
     /// What to do.
     pub action: Action,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl Rule {
+    /// A rule of the three fields that count.
+    pub fn new(permission: impl Into<String>, pattern: impl Into<String>, action: Action) -> Self {
+        Self { permission: permission.into(), pattern: pattern.into(), action, extra: Rest::NONE }
+    }
 }
 
 /// What a rule says.
@@ -62,6 +72,16 @@ pub struct ToolRef {
     /// The model's id of the call.
     #[serde(rename = "callID")]
     pub call_id: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl ToolRef {
+    /// The call in the message.
+    pub fn new(message_id: MessageId, call_id: impl Into<String>) -> Self {
+        Self { message_id, call_id: call_id.into(), extra: Rest::NONE }
+    }
 }
 
 /// A person's answer to a permission.
@@ -121,6 +141,9 @@ pub struct QuestionOption {
     pub label: String,
     /// What it means.
     pub description: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// Answers to a question request: one list of labels or free text per question.

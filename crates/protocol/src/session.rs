@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Extra, MessageId, Millis, PartId, SessionId, number::Number, project::FileDiff, request::Rule};
+use crate::{
+    Extra, MessageId, Millis, PartId, Rest, SessionId, number::Number, project::FileDiff, request::Rule,
+};
 
 /// Everything a client sees of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +77,9 @@ pub struct SessionModel {
     /// Variant, `default` when none was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 /// Token counts, exclusive of each other.
@@ -109,6 +114,9 @@ pub struct CacheTokens {
     /// Written to the cache.
     #[serde(default)]
     pub write: u64,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
 }
 
 impl Tokens {

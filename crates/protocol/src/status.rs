@@ -1,9 +1,9 @@
 //! Whether a session is busy, waiting to retry, or idle, and why it went idle.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Extra, Millis};
+use crate::{Extra, Millis, Rest};
 
 /// How a turn ended. Old clients ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -48,11 +48,18 @@ pub enum SessionStatus {
     /// Nothing is going on.
     Idle {
         /// How the last turn ended (Baton's addition).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "known_reason", skip_serializing_if = "Option::is_none")]
         reason: Option<EndReason>,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
     /// A turn is running.
-    Busy {},
+    Busy {
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
+    },
     /// A turn is running and waits before it asks the model again.
     Retry {
         /// Which retry comes next, from 1.
@@ -64,15 +71,52 @@ pub enum SessionStatus {
         /// What the person could do about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         action: Option<Extra>,
+        /// Fields this version does not know.
+        #[serde(flatten)]
+        extra: Rest,
     },
 }
 
 impl SessionStatus {
     /// Busy, plainly.
-    pub const BUSY: Self = Self::Busy {};
+    pub const BUSY: Self = Self::Busy { extra: Rest::NONE };
+
+    /// Idle, and why.
+    pub const fn idle(reason: EndReason) -> Self {
+        Self::Idle { reason: Some(reason), extra: Rest::NONE }
+    }
+
+    /// Waiting to ask again.
+    pub fn retry(attempt: u32, message: impl Into<String>, next: Millis) -> Self {
+        Self::Retry { attempt, message: message.into(), next, action: None, extra: Rest::NONE }
+    }
 
     /// Idle is the absence of activity; retry is a kind of busy.
     pub fn is_idle(&self) -> bool {
         matches!(self, Self::Idle { .. })
+    }
+}
+
+/// A reason that a newer server made up must not hide the idle itself.
+fn known_reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<EndReason>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(EndReason::deserialize(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_with_a_reason_from_the_future_is_still_idle() {
+        let status: SessionStatus = serde_json::from_str(r#"{"type":"idle","reason":"bored"}"#).unwrap();
+        assert_eq!(status, SessionStatus::Idle { reason: None, extra: Rest::NONE });
+    }
+
+    #[test]
+    fn every_reason_is_spelled_as_it_says() {
+        for reason in EndReason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
     }
 }

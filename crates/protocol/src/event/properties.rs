@@ -1,0 +1,223 @@
+//! What comes with an event: the `properties` of each type that has a fixed shape.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    EndReason, Extra, Message, MessageError, MessageId, Millis, Part, PartId, PermissionId, QuestionId,
+    Session, SessionId, SessionStatus, Todo,
+    project::FileDiff,
+    prompt::Delivery,
+    request::{Answers, PermissionReply},
+};
+
+macro_rules! properties {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field:meta])* $field_name:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($(#[$field])* pub $field_name: $type,)*
+            /// Fields this version does not know.
+            #[serde(flatten)]
+            pub extra: Extra,
+        }
+    )*};
+}
+
+properties! {
+    /// A whole session.
+    SessionInfo {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// All of it.
+        info: Session,
+    }
+    /// A session's new status.
+    StatusChanged {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// Busy, retry or idle.
+        status: SessionStatus,
+    }
+    /// Just the session.
+    SessionOnly {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+    }
+    /// What went wrong.
+    SessionFailed {
+        /// The session, if it was about one.
+        #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<SessionId>,
+        /// The error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<MessageError>,
+    }
+    /// What a session changed in the tree.
+    SessionDiffed {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The changes.
+        diff: Vec<FileDiff>,
+    }
+    /// A whole message.
+    MessageInfo {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// All of it, without parts.
+        info: Message,
+    }
+    /// A removed message.
+    MessageGone {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+    }
+    /// A whole part.
+    PartInfo {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// All of it.
+        part: Part,
+        /// When.
+        time: Millis,
+    }
+    /// A piece of streamed text.
+    PartDelta {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// The part.
+        #[serde(rename = "partID")]
+        part_id: PartId,
+        /// Always `text`.
+        field: String,
+        /// What is added.
+        delta: String,
+    }
+    /// A removed part.
+    PartGone {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// The part.
+        #[serde(rename = "partID")]
+        part_id: PartId,
+    }
+    /// The new todo list.
+    TodosReplaced {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The whole list.
+        todos: Vec<Todo>,
+    }
+    /// A finished slash command.
+    CommandDone {
+        /// The command.
+        name: String,
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// What it was called with.
+        arguments: String,
+        /// The assistant message that came of it.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+    }
+    /// A prompt that waits for its turn.
+    PromptQueued {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The user message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// How it will be delivered.
+        delivery: Delivery,
+    }
+    /// A prompt that is being worked on.
+    PromptStarted {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The user message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+    }
+    /// A prompt that will not be worked on any more.
+    PromptEnded {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The user message.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// How.
+        reason: EndReason,
+    }
+    /// An answered permission.
+    PermissionAnswered {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The request.
+        #[serde(rename = "requestID")]
+        request_id: PermissionId,
+        /// The reply.
+        reply: PermissionReply,
+    }
+    /// An answered question.
+    QuestionAnswered {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The request.
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+        /// The answers.
+        answers: Answers,
+    }
+    /// A dismissed question.
+    QuestionDismissed {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The request.
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+    }
+    /// A changed file.
+    FileChanged {
+        /// Absolute path.
+        file: String,
+    }
+    /// A changed file, and how.
+    FileWatched {
+        /// Absolute path.
+        file: String,
+        /// `add`, `change` or `unlink`.
+        event: String,
+    }
+    /// A cursor that is too old.
+    Resync {
+        /// The oldest position that could still be replayed.
+        oldest: u64,
+    }
+}
