@@ -1,0 +1,32 @@
+//! Files of a project: read within limits, listed, written, edited, and never by accident outside of it.
+//!
+//! Everything here blocks; call it from a blocking task. Paths come from models and clients, so they are text.
+//! [`Root::locate`] is where such a text becomes a path, with symbolic links followed; the other functions take
+//! what it returns.
+
+mod edit;
+mod error;
+mod list;
+mod read;
+mod root;
+
+pub use edit::{Change, Replacement, edit, write};
+pub use error::Error;
+pub use list::{Listing, list};
+pub use read::{Page, Window, read};
+pub use root::{Place, Root};
+
+/// Longest file that is read or edited, in bytes. Beyond it a tool is the wrong instrument.
+pub const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// Most lines of a file in one page.
+pub const MAX_LINES: usize = 2000;
+
+/// Longest line in a page, in characters; the rest of it is cut.
+pub const MAX_LINE: usize = 2000;
+
+/// Largest page, in bytes.
+pub const MAX_PAGE: usize = 50 * 1024;
+
+/// Most entries in a listing.
+pub const MAX_ENTRIES: usize = 1000;

@@ -1,0 +1,86 @@
+//! What can go wrong with a file, in words that help whoever asked for it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such file.
+    #[error("File not found: {}", .0.display())]
+    NotFound(PathBuf),
+    /// The path leads out of the project.
+    #[error("{} is outside of {}", .path.display(), .root.display())]
+    Outside {
+        /// Where it leads.
+        path: PathBuf,
+        /// The project.
+        root: PathBuf,
+    },
+    /// The path cannot be resolved: a link into nowhere, or `..` through something that does not exist.
+    #[error("{} cannot be resolved to a place in the file system", .0.display())]
+    Unresolvable(PathBuf),
+    /// A directory where a file was expected.
+    #[error("{} is a directory, not a file", .0.display())]
+    IsDirectory(PathBuf),
+    /// A file where a directory was expected.
+    #[error("{} is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    /// Not text.
+    #[error("Cannot read binary file: {}", .0.display())]
+    Binary(PathBuf),
+    /// Too much of it.
+    #[error("{} is too large ({size} bytes, at most {} are read): use a command such as `head`, `tail` or `grep`", .path.display(), super::MAX_FILE)]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A window that begins after the last line.
+    #[error("line {offset} is beyond the end of {} ({lines} lines)", .path.display())]
+    BeyondEnd {
+        /// The file.
+        path: PathBuf,
+        /// The first line that was asked for.
+        offset: usize,
+        /// How many there are.
+        lines: usize,
+    },
+    /// Nothing to change.
+    #[error("oldString and newString are the same: there is nothing to change")]
+    NoChange,
+    /// The text to replace is not there.
+    #[error("oldString was not found in {}: it has to match the file exactly, spaces and line breaks included", .0.display())]
+    NoMatch(PathBuf),
+    /// The text to replace is there more than once.
+    #[error("oldString was found {count} times in {}: add surrounding lines to make it unique, or set replaceAll", .path.display())]
+    NotUnique {
+        /// The file.
+        path: PathBuf,
+        /// How often.
+        count: usize,
+    },
+    /// An empty text to replace creates files and this one exists.
+    #[error("{} exists already: an empty oldString only creates new files", .0.display())]
+    Exists(PathBuf),
+    /// Anything else the system says.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Gives an error of the system the path it is about.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound(path.to_owned()),
+            _ => Self::Io { path: path.to_owned(), source },
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Listing a directory.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Error, MAX_ENTRIES};
+
+/// The entries of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// Names in alphabetical order; directories end with a slash.
+    pub names: Vec<String>,
+    /// How many entries there are beyond [`MAX_ENTRIES`].
+    pub omitted: usize,
+}
+
+/// Lists a directory. The repository's own files are nobody's business and left out.
+pub fn list(path: &Path) -> Result<Listing, Error> {
+    if path.is_file() {
+        return Err(Error::NotDirectory(path.to_owned()));
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(Error::io(path))? {
+        let entry = entry.map_err(Error::io(path))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == ".git" {
+            continue;
+        }
+        let slash = if entry.path().is_dir() { "/" } else { "" };
+        names.push(format!("{name}{slash}"));
+    }
+    names.sort();
+    let omitted = names.len().saturating_sub(MAX_ENTRIES);
+    names.truncate(MAX_ENTRIES);
+    Ok(Listing { names, omitted })
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_and_directories_marked() {
+        let directory = TempDir::new().unwrap();
+        for name in ["src", ".git", ".github"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        for name in ["b.txt", "a.txt"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let listing = list(directory.path()).unwrap();
+        assert_eq!(
+            listing,
+            Listing { names: [".github/", "a.txt", "b.txt", "src/"].map(String::from).to_vec(), omitted: 0 }
+        );
+        assert!(matches!(list(&directory.path().join("a.txt")), Err(Error::NotDirectory(_))));
+        assert!(matches!(list(&directory.path().join("none")), Err(Error::NotFound(_))));
+    }
+
+    #[test]
+    fn a_huge_directory_is_cut_and_counted() {
+        let directory = TempDir::new().unwrap();
+        for number in 0..MAX_ENTRIES + 5 {
+            fs::write(directory.path().join(format!("{number:05}")), "").unwrap();
+        }
+        let listing = list(directory.path()).unwrap();
+        assert_eq!((listing.names.len(), listing.omitted), (MAX_ENTRIES, 5));
+    }
+}

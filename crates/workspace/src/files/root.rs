@@ -1,0 +1,190 @@
+//! Where a path leads, and whether that is inside the project.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::Error;
+
+/// A project's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Where relative paths start.
+    directory: PathBuf,
+    /// What counts as inside; the directory or one above it.
+    top: PathBuf,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Absolute, with all symbolic links followed. The file itself need not exist.
+    pub path: PathBuf,
+    /// Whether it is inside the project.
+    pub inside: bool,
+}
+
+impl Root {
+    /// A project whose files are those below `directory`.
+    pub fn new(directory: &Path) -> Result<Self, Error> {
+        Self::within(directory, directory)
+    }
+
+    /// A project that reaches up to `top`, with relative paths starting at `directory`.
+    pub fn within(directory: &Path, top: &Path) -> Result<Self, Error> {
+        let canonical = |path: &Path| {
+            let found = path.canonicalize().map_err(Error::io(path))?;
+            if found.is_dir() { Ok(found) } else { Err(Error::NotDirectory(found)) }
+        };
+        let directory = canonical(directory)?;
+        let top = canonical(top)?;
+        // A worktree that does not contain the directory would put the directory itself outside.
+        let top = if directory.starts_with(&top) { top } else { directory.clone() };
+        Ok(Self { directory, top })
+    }
+
+    /// Where relative paths start.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What counts as inside.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// Finds out where a path leads. Outside is an answer, not an error: a person may permit it.
+    pub fn locate(&self, path: &str) -> Result<Place, Error> {
+        let path = follow(&self.directory.join(path))?;
+        let inside = path.starts_with(&self.top);
+        Ok(Place { path, inside })
+    }
+
+    /// Finds out where a path leads and refuses what is outside.
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, Error> {
+        let place = self.locate(path)?;
+        if place.inside {
+            Ok(place.path)
+        } else {
+            Err(Error::Outside { path: place.path, root: self.top.clone() })
+        }
+    }
+
+    /// The path as people in the project would write it.
+    pub fn relative(&self, path: &Path) -> String {
+        path.strip_prefix(&self.top).unwrap_or(path).to_string_lossy().into_owned()
+    }
+}
+
+/// Follows the links in as much of a path as exists; what does not exist yet may only go down from there.
+fn follow(path: &Path) -> Result<PathBuf, Error> {
+    let mut missing: Vec<&OsStr> = Vec::new();
+    let mut known = path;
+    let base = loop {
+        match known.canonicalize() {
+            Ok(base) => break base,
+            // A link that leads nowhere exists as a link: creating a file "through" it would escape the check.
+            Err(_) if known.symlink_metadata().is_ok() => return Err(Error::Unresolvable(path.to_owned())),
+            Err(_) => {}
+        }
+        match known.components().next_back() {
+            Some(Component::Normal(name)) => missing.push(name),
+            Some(Component::CurDir) => {}
+            // `..` after something that does not exist has no meaning that could be checked.
+            _ => return Err(Error::Unresolvable(path.to_owned())),
+        }
+        known = known.parent().ok_or_else(|| Error::Unresolvable(path.to_owned()))?;
+    };
+    if !missing.is_empty() && !base.is_dir() {
+        return Err(Error::NotDirectory(base));
+    }
+    Ok(missing.into_iter().rev().fold(base, |path, name| path.join(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A project with a secret beside it.
+    fn project() -> (TempDir, Root) {
+        let outer = TempDir::new().unwrap();
+        let top = outer.path().join("project");
+        fs::create_dir_all(top.join("src")).unwrap();
+        fs::write(top.join("src/main.rs"), "fn main() {}\n").unwrap();
+        fs::write(outer.path().join("secret"), "key\n").unwrap();
+        let root = Root::new(&top).unwrap();
+        (outer, root)
+    }
+
+    #[test]
+    fn paths_inside_resolve_whether_they_exist_or_not() {
+        let (_outer, root) = project();
+        for path in ["src/main.rs", "./src/../src/main.rs", "new/deep/file.txt", "src/", "."] {
+            let found = root.resolve(path).unwrap();
+            assert!(found.starts_with(root.top()), "{path}");
+        }
+        let absolute = root.top().join("src/main.rs");
+        assert_eq!(root.resolve(absolute.to_str().unwrap()).unwrap(), absolute);
+        assert_eq!(root.relative(&absolute), "src/main.rs");
+    }
+
+    #[test]
+    fn traversal_is_refused() {
+        let (outer, root) = project();
+        let secret = outer.path().join("secret");
+        for path in
+            ["../secret", "src/../../secret", "../../../../../../etc/passwd", secret.to_str().unwrap()]
+        {
+            assert!(matches!(root.resolve(path), Err(Error::Outside { .. })), "{path}");
+        }
+        assert!(matches!(root.resolve("no/such/../../../secret"), Err(Error::Unresolvable(_))));
+    }
+
+    #[test]
+    fn links_that_lead_out_are_refused() {
+        let (outer, root) = project();
+        symlink(outer.path(), root.top().join("out")).unwrap();
+        symlink(outer.path().join("secret"), root.top().join("file")).unwrap();
+        for path in ["out/secret", "file", "out/new-file", "out/project/../secret"] {
+            assert!(matches!(root.resolve(path), Err(Error::Outside { .. })), "{path}");
+        }
+        symlink(outer.path().join("not-yet"), root.top().join("dangling")).unwrap();
+        assert!(matches!(root.resolve("dangling"), Err(Error::Unresolvable(_))));
+        assert!(matches!(root.resolve("dangling/x"), Err(Error::Unresolvable(_))));
+    }
+
+    #[test]
+    fn links_that_stay_inside_are_followed() {
+        let (_outer, root) = project();
+        symlink("src", root.top().join("code")).unwrap();
+        assert_eq!(root.resolve("code/main.rs").unwrap(), root.top().join("src/main.rs"));
+    }
+
+    #[test]
+    fn a_neighbour_with_a_similar_name_is_outside() {
+        let (outer, root) = project();
+        fs::create_dir(outer.path().join("project-two")).unwrap();
+        assert!(root.resolve("../project-two/x").is_err());
+    }
+
+    #[test]
+    fn outside_can_be_asked_about() {
+        let (outer, root) = project();
+        let place = root.locate("../secret").unwrap();
+        assert_eq!(place, Place { path: outer.path().canonicalize().unwrap().join("secret"), inside: false });
+    }
+
+    #[test]
+    fn a_worktree_above_the_directory_counts_as_inside() {
+        let (outer, root) = project();
+        let within = Root::within(&root.top().join("src"), root.top()).unwrap();
+        assert!(within.locate("../README.md").unwrap().inside);
+        assert!(!within.locate("../../secret").unwrap().inside);
+        let unrelated = Root::within(&root.top().join("src"), &outer.path().join("project")).unwrap();
+        assert_eq!(unrelated, within);
+    }
+}

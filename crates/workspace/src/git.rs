@@ -1,0 +1,149 @@
+//! What git knows about a directory, as far as a project's identity needs it.
+//!
+//! Asks the `git` program, so that its configuration, worktrees and object formats all just work. A directory
+//! that is not in a repository, and a machine without git, are both answered with nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::process::{self, Bounds, Exit, Spec};
+
+/// How long one question to git may take. The root commit of a very large history is the slow one.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Variables that would make git talk about another repository than the one that was asked about.
+const REDIRECTIONS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
+
+/// A working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// The top of the working tree.
+    pub worktree: PathBuf,
+    /// The directory with the history, shared by all worktrees of the repository.
+    pub common: PathBuf,
+}
+
+impl Repository {
+    /// The repository a directory is in.
+    pub async fn find(directory: &Path) -> Option<Self> {
+        let answer =
+            ask(directory, &["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir"])
+                .await?;
+        let mut lines = answer.lines();
+        let worktree = PathBuf::from(lines.next().filter(|line| !line.is_empty())?);
+        let common = PathBuf::from(lines.next().filter(|line| !line.is_empty())?);
+        Some(Self { worktree, common })
+    }
+
+    /// The first commit of the history; of several, the one whose hash sorts first.
+    pub async fn root_commit(&self) -> Option<String> {
+        let answer = ask(&self.worktree, &["rev-list", "--max-parents=0", "HEAD"]).await?;
+        answer.lines().map(str::trim).filter(|line| !line.is_empty()).min().map(str::to_owned)
+    }
+
+    /// Where `origin` is.
+    pub async fn origin(&self) -> Option<String> {
+        one_line(&ask(&self.worktree, &["config", "--get", "remote.origin.url"]).await?)
+    }
+
+    /// The branch that is checked out; nothing on a detached head.
+    pub async fn branch(&self) -> Option<String> {
+        one_line(&ask(&self.worktree, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await?)
+    }
+}
+
+/// `host/path` of a remote's address, the same for every way to write it; nothing for a local path.
+///
+/// Names a project independently of the protocol, the account and a trailing `.git`.
+pub fn remote_path(address: &str) -> Option<String> {
+    let address = address.trim();
+    let (host, path) = match address.split_once("://") {
+        Some(("file", _)) => return None,
+        Some((_, rest)) => {
+            let (host, path) = rest.split_once('/')?;
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            (host.split_once(':').map_or(host, |(host, _port)| host), path)
+        }
+        // `user@host:path`, but not a path that happens to contain a colon.
+        None => {
+            let (host, path) = address.split_once(':')?;
+            if host.contains('/') {
+                return None;
+            }
+            (host.rsplit_once('@').map_or(host, |(_, host)| host), path)
+        }
+    };
+    let path = path.trim_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path);
+    (!host.is_empty() && !path.is_empty()).then(|| format!("{}/{path}", host.to_ascii_lowercase()))
+}
+
+async fn ask(directory: &Path, args: &[&str]) -> Option<String> {
+    let mut spec = Spec::new("git", directory, DEADLINE).args(args).hide(REDIRECTIONS);
+    spec.bounds = Bounds { head: 64 * 1024, tail: 0 };
+    spec.mute_errors = true;
+    spec.environment = vec![("GIT_OPTIONAL_LOCKS".into(), "0".into()), ("LC_ALL".into(), "C".into())];
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.ok()?;
+    (done.exit == Exit::Code(0)).then(|| done.output.text())
+}
+
+fn one_line(answer: &str) -> Option<String> {
+    answer.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    async fn git(directory: &Path, command: &str) {
+        let args = format!("-c user.name=Test -c user.email=test@example.com {command}");
+        let spec = Spec::new("git", directory, DEADLINE).args(args.split(' ')).hide(REDIRECTIONS);
+        let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+        assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
+    }
+
+    #[tokio::test]
+    async fn a_plain_directory_has_no_repository() {
+        let directory = TempDir::new().unwrap();
+        assert_eq!(Repository::find(directory.path()).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_repository_tells_its_root_branch_and_origin() {
+        let directory = TempDir::new().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        git(&top, "init -q -b trunk").await;
+        let repository = Repository::find(&top).await.unwrap();
+        assert_eq!(repository.root_commit().await, None);
+        assert_eq!(repository.origin().await, None);
+        assert_eq!(repository.branch().await.as_deref(), Some("trunk"));
+
+        git(&top, "commit -q --allow-empty -m first").await;
+        git(&top, "commit -q --allow-empty -m second").await;
+        git(&top, "remote add origin git@example.com:team/thing.git").await;
+        std::fs::create_dir(top.join("inside")).unwrap();
+        let repository = Repository::find(&top.join("inside")).await.unwrap();
+        assert_eq!(repository, Repository { worktree: top.clone(), common: top.join(".git") });
+        assert_eq!(repository.root_commit().await.unwrap().len(), 40);
+        assert_eq!(repository.origin().await.as_deref(), Some("git@example.com:team/thing.git"));
+    }
+
+    #[test]
+    fn every_way_to_write_a_remote_names_the_same_project() {
+        for address in [
+            "git@Example.com:team/thing.git",
+            "https://example.com/team/thing",
+            "https://someone:secret@example.com/team/thing.git",
+            "ssh://git@example.com:2222/team/thing.git/",
+        ] {
+            assert_eq!(remote_path(address).as_deref(), Some("example.com/team/thing"), "{address}");
+        }
+        for address in ["/srv/thing.git", "../thing", "file:///srv/thing.git", "", "./odd:name/x"] {
+            assert_eq!(remote_path(address), None, "{address}");
+        }
+    }
+}

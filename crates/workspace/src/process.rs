@@ -1,0 +1,290 @@
+//! Running a program that must not outlive its welcome.
+//!
+//! This is the only door to child processes. Three things hold for everything that goes through it:
+//!
+//! - It ends. A deadline and a cancellation token end the whole tree of processes: first asked (`SIGTERM`), after
+//!   [`GRACE`] made to (`SIGKILL`). Dropping the future does the latter at once.
+//! - It finishes when the direct child exits, plus a short drain of what is still in the pipe. A grandchild that
+//!   holds the pipe open (`server &`) does not hold the caller. It may go on running, as in a terminal.
+//! - Its output is bounded: the beginning and the end are kept, the middle is counted.
+
+mod capture;
+mod tree;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use capture::{Bounds, Output};
+
+use tree::Tree;
+
+/// How long processes may take to end after being asked. Short, because a person waits for it.
+pub const GRACE: Duration = Duration::from_millis(500);
+
+/// The longest that output is read after the direct child has exited.
+pub const DRAIN: Duration = Duration::from_millis(250);
+
+/// A pause in the output after which the drain ends early.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// How long the kernel is given to remove a killed process.
+const REAP: Duration = Duration::from_secs(2);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The directory it starts in.
+    pub directory: PathBuf,
+    /// Variables added to the environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Variables removed from the environment, such as keys the program has no business with.
+    pub hidden: Vec<OsString>,
+    /// When it is ended at the latest, counted from its start.
+    pub deadline: Duration,
+    /// How much output is kept.
+    pub bounds: Bounds,
+    /// Whether what it writes to its standard error is thrown away.
+    pub mute_errors: bool,
+}
+
+impl Spec {
+    /// A program with arguments.
+    pub fn new(program: impl Into<OsString>, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            directory: directory.into(),
+            environment: Vec::new(),
+            hidden: Vec::new(),
+            deadline,
+            bounds: Bounds::default(),
+            mute_errors: false,
+        }
+    }
+
+    /// A command line for the shell: bash where there is one, since models write bash.
+    pub fn shell(command: &str, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
+        let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+        Self::new(shell, directory, deadline).args(["-c", command])
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Removes variables from the environment.
+    #[must_use]
+    pub fn hide<A: Into<OsString>>(mut self, names: impl IntoIterator<Item = A>) -> Self {
+        self.hidden.extend(names.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal, which somebody else sent.
+    Signal(i32),
+    /// It was ended at its deadline.
+    DeadlinePassed,
+    /// It was ended because the caller's token was cancelled.
+    Cancelled,
+}
+
+/// A program that has ended.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// How.
+    pub exit: Exit,
+    /// What it wrote to its standard output and error, in the order it wrote it.
+    pub output: Output,
+}
+
+/// A program that could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It could not be started.
+    #[error("cannot start `{program}`: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was started and could not be watched.
+    #[error("lost sight of `{program}`: {source}")]
+    Watch {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Runs a program to its end. `progress` sees the output each time there is more of it.
+pub async fn run(
+    spec: Spec,
+    cancel: &CancellationToken,
+    mut progress: impl FnMut(&Output) + Send,
+) -> Result<Done, Error> {
+    let program = spec.program.to_string_lossy().into_owned();
+    let deadline = Instant::now() + spec.deadline;
+    let mut running =
+        Running::start(&spec).map_err(|source| Error::Start { program: program.clone(), source })?;
+    let ended = running.watch(deadline, cancel, &mut progress).await;
+    let exit = match ended {
+        Ok(Ended::Itself(status)) => {
+            running.drain(&mut progress).await;
+            exit(status)
+        }
+        Ok(Ended::Deadline) => {
+            running.stop(&mut progress).await;
+            Exit::DeadlinePassed
+        }
+        Ok(Ended::Cancelled) => {
+            running.stop(&mut progress).await;
+            Exit::Cancelled
+        }
+        Err(source) => return Err(Error::Watch { program, source }),
+    };
+    running.tree.disarm();
+    Ok(Done { exit, output: std::mem::take(&mut running.output) })
+}
+
+enum Ended {
+    Itself(ExitStatus),
+    Deadline,
+    Cancelled,
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or_default()), Exit::Code)
+}
+
+/// A started program. Dropping it kills the tree, see [`Tree`].
+struct Running {
+    child: Child,
+    tree: Tree,
+    pipe: pipe::Receiver,
+    open: bool,
+    output: Output,
+}
+
+impl Running {
+    fn start(spec: &Spec) -> io::Result<Self> {
+        // One pipe for both streams keeps the order in which lines were written.
+        let (reader, writer) = io::pipe()?;
+        let mark = tree::mark();
+        #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+        let mut command = Command::new(&spec.program);
+        command
+            .args(&spec.args)
+            .current_dir(&spec.directory)
+            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+            .env(tree::VARIABLE, &mark)
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .process_group(0);
+        if spec.mute_errors {
+            command.stderr(Stdio::null());
+        } else {
+            command.stderr(writer);
+        }
+        for name in &spec.hidden {
+            command.env_remove(name);
+        }
+        let child = command.spawn()?;
+        // The command holds the write ends; with it gone, the pipe ends when the last process closes it.
+        drop(command);
+        let tree = Tree::new(child.id(), mark);
+        let pipe = pipe::Receiver::from_owned_fd(reader.into())?;
+        Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds) })
+    }
+
+    /// Until the child exits or has to be stopped.
+    async fn watch(
+        &mut self,
+        deadline: Instant,
+        cancel: &CancellationToken,
+        progress: &mut (impl FnMut(&Output) + Send),
+    ) -> io::Result<Ended> {
+        let mut buffer = vec![0; 8192];
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Ok(Ended::Cancelled),
+                () = sleep_until(deadline) => return Ok(Ended::Deadline),
+                status = self.child.wait() => return status.map(Ended::Itself),
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read, progress),
+            }
+        }
+    }
+
+    fn take(&mut self, buffer: &[u8], read: io::Result<usize>, progress: &mut impl FnMut(&Output)) {
+        match read.ok().and_then(|count| buffer.get(..count)).filter(|bytes| !bytes.is_empty()) {
+            Some(bytes) => {
+                self.output.push(bytes);
+                progress(&self.output);
+            }
+            // The end of the pipe says nothing about the child: it may have closed its output and work on.
+            None => self.open = false,
+        }
+    }
+
+    /// Reads what was written before the child exited.
+    async fn drain(&mut self, progress: &mut (impl FnMut(&Output) + Send)) {
+        let mut buffer = vec![0; 8192];
+        let end = Instant::now() + DRAIN;
+        while self.open && Instant::now() < end {
+            match timeout(QUIET, self.pipe.read(&mut buffer)).await {
+                Ok(read) => self.take(&buffer, read, progress),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends the whole tree: asks, waits for [`GRACE`], then kills.
+    async fn stop(&mut self, progress: &mut (impl FnMut(&Output) + Send)) {
+        self.tree.ask();
+        let end = Instant::now() + GRACE;
+        let mut buffer = vec![0; 8192];
+        let mut exited = false;
+        while Instant::now() < end && !(exited && self.tree.is_gone()) {
+            let step = (Instant::now() + QUIET).min(end);
+            tokio::select! {
+                biased;
+                _ = self.child.wait(), if !exited => exited = true,
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read, progress),
+                () = sleep_until(step) => {}
+            }
+        }
+        self.tree.kill();
+        if timeout(REAP, self.child.wait()).await.is_err() {
+            tracing::warn!(pid = self.child.id(), "a killed process does not go away");
+        }
+        self.drain(progress).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

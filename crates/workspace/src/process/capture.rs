@@ -1,0 +1,138 @@
+//! Output that keeps its beginning and its end.
+//!
+//! The beginning says what a program set out to do, the end how it went; what lies between is counted, so that
+//! a runaway program costs a fixed amount of memory.
+
+use std::collections::VecDeque;
+
+/// How much output is kept, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// From the beginning.
+    pub head: usize,
+    /// From the end.
+    pub tail: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { head: 16 * 1024, tail: 48 * 1024 }
+    }
+}
+
+/// What a program wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    bounds: Bounds,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+}
+
+impl Output {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total = self.total.saturating_add(bytes.len().try_into().unwrap_or(u64::MAX));
+        let room = self.bounds.head.saturating_sub(self.head.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(first);
+        // A chunk larger than the whole tail replaces it.
+        let rest = rest.get(rest.len().saturating_sub(self.bounds.tail)..).unwrap_or_default();
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.bounds.tail);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// How many bytes the program wrote.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many bytes between the beginning and the end are not here.
+    pub fn omitted(&self) -> u64 {
+        let kept = self.head.len() + self.tail.len();
+        self.total.saturating_sub(kept.try_into().unwrap_or(u64::MAX))
+    }
+
+    /// What was kept, with a line in the place of what was not.
+    pub fn text(&self) -> String {
+        let (front, back) = self.tail.as_slices();
+        match self.omitted() {
+            0 => String::from_utf8_lossy(&[&self.head, front, back].concat()).into_owned(),
+            omitted => {
+                let head = String::from_utf8_lossy(whole_start(&self.head));
+                let joined = [front, back].concat();
+                let tail = String::from_utf8_lossy(whole_end(&joined));
+                format!("{head}\n\n[... {omitted} bytes omitted ...]\n\n{tail}")
+            }
+        }
+    }
+
+    /// The last `limit` characters of what was kept.
+    pub fn tail_text(&self, limit: usize) -> String {
+        let text = self.text();
+        let skip = text.chars().count().saturating_sub(limit);
+        text.chars().skip(skip).collect()
+    }
+}
+
+/// Without the beginning of a character that was cut off.
+fn whole_start(bytes: &[u8]) -> &[u8] {
+    let keep = (0..=3.min(bytes.len())).map(|cut| bytes.len() - cut).find(|end| {
+        bytes.get(..*end).is_some_and(|bytes| match std::str::from_utf8(bytes) {
+            Ok(_) => true,
+            Err(error) => error.error_len().is_some(),
+        })
+    });
+    keep.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+}
+
+/// Without the end of a character whose beginning was cut off.
+fn whole_end(bytes: &[u8]) -> &[u8] {
+    let cut = bytes.iter().take(3).take_while(|byte| *byte & 0b1100_0000 == 0b1000_0000).count();
+    bytes.get(cut..).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(head: usize, tail: usize, chunks: &[&str]) -> Output {
+        let mut output = Output::new(Bounds { head, tail });
+        for chunk in chunks {
+            output.push(chunk.as_bytes());
+        }
+        output
+    }
+
+    #[test]
+    fn short_output_is_kept_whole() {
+        let output = output(4, 4, &["ab", "cdef", "gh"]);
+        assert_eq!(output.text(), "abcdefgh");
+        assert_eq!(output.omitted(), 0);
+    }
+
+    #[test]
+    fn long_output_keeps_both_ends() {
+        for chunks in [&["abcdefghijkl"][..], &["abcde", "fgh", "ijkl"], &["a", "bcdefghijkl"]] {
+            let output = output(3, 4, chunks);
+            assert_eq!(output.text(), "abc\n\n[... 5 bytes omitted ...]\n\nijkl", "{chunks:?}");
+            assert_eq!(output.total(), 12);
+        }
+    }
+
+    #[test]
+    fn characters_are_not_cut_in_half() {
+        let output = output(4, 4, &["aéé", "xxxxxxx", "ééa"]);
+        assert_eq!(output.text(), "aé\n\n[... 9 bytes omitted ...]\n\néa");
+        assert!(!output.text().contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn the_end_alone_can_be_had() {
+        assert_eq!(output(10, 10, &["héllo"]).tail_text(4), "éllo");
+    }
+}

@@ -1,0 +1,152 @@
+//! Real processes. Each test waits for the thing itself; the bounds only catch what would hang.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+/// Slack for a loaded machine, on top of the times that are promised.
+const SLACK: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(20);
+
+async fn shell(command: &str) -> (Done, Duration) {
+    shell_until(command, LONG, &CancellationToken::new()).await
+}
+
+async fn shell_until(command: &str, deadline: Duration, cancel: &CancellationToken) -> (Done, Duration) {
+    let directory = TempDir::new().unwrap();
+    let start = Instant::now();
+    let done = run(Spec::shell(command, directory.path(), deadline), cancel, |_| {}).await.unwrap();
+    (done, start.elapsed())
+}
+
+/// Whether a process exists and is not merely waiting to be reaped by somebody.
+fn lives(id: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/stat"))
+        .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
+}
+
+fn end(id: &str) {
+    let id = rustix::process::Pid::from_raw(id.parse().unwrap()).unwrap();
+    let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+}
+
+#[tokio::test]
+async fn both_streams_arrive_in_the_order_they_were_written() {
+    let (done, _) = shell("echo one; echo two >&2; echo three; exit 3").await;
+    assert_eq!(done.exit, Exit::Code(3));
+    assert_eq!(done.output.text(), "one\ntwo\nthree\n");
+}
+
+#[tokio::test]
+async fn the_last_words_are_not_lost() {
+    let (done, _) = shell("printf 'x%.0s' $(seq 20000); echo end").await;
+    assert!(done.output.text().ends_with("xend\n"));
+    assert_eq!(done.output.total(), 20_004);
+}
+
+#[tokio::test]
+async fn a_background_child_does_not_hold_the_caller() {
+    for command in ["sleep 600 & echo $!", "setsid sleep 600 & echo $!", "(sleep 600 & echo $!) ; true"] {
+        let (done, took) = shell(command).await;
+        assert_eq!(done.exit, Exit::Code(0), "{command}");
+        assert!(took < DRAIN + SLACK, "{command} took {took:?}");
+        let background = done.output.text();
+        assert!(lives(background.trim()), "a terminal would let it run on: {command}");
+        end(background.trim());
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_whole_tree() {
+    for command in [
+        "sleep 600 & echo $!; wait",
+        "setsid sleep 600 & echo $!; sleep 600",
+        "env -i /bin/sh -c 'sleep 600 & echo $!; wait'",
+        "(setsid sh -c 'sleep 600 & echo $!' &); sleep 600",
+    ] {
+        let (done, took) = shell_until(command, Duration::from_millis(400), &CancellationToken::new()).await;
+        assert_eq!(done.exit, Exit::DeadlinePassed, "{command}");
+        assert!(took < Duration::from_millis(400) + GRACE + DRAIN + SLACK, "{command} took {took:?}");
+        assert!(!lives(done.output.text().trim()), "{command} left a process behind");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_being_asked_is_killed() {
+    let command = "trap '' TERM; echo $$; while true; do sleep 0.05; done";
+    let (done, took) = shell_until(command, Duration::from_millis(300), &CancellationToken::new()).await;
+    assert_eq!(done.exit, Exit::DeadlinePassed);
+    assert!(took < Duration::from_millis(300) + GRACE + DRAIN + SLACK, "{took:?}");
+    assert!(!lives(done.output.text().trim()));
+}
+
+#[tokio::test]
+async fn cancelling_ends_it_within_a_second() {
+    let cancel = CancellationToken::new();
+    let directory = TempDir::new().unwrap();
+    let spec = Spec::shell("trap '' TERM; echo up; sleep 600", directory.path(), LONG);
+    let mut cancelled_at = None;
+    let done = run(spec, &cancel, |output| {
+        // Only once it is known to run: a cancelled token would also stop it before it began.
+        if output.text().contains("up") && cancelled_at.is_none() {
+            cancelled_at = Some(Instant::now());
+            cancel.cancel();
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(done.exit, Exit::Cancelled);
+    assert!(cancelled_at.unwrap().elapsed() < GRACE + DRAIN + SLACK);
+}
+
+#[tokio::test]
+async fn dropping_the_future_kills_the_tree() {
+    let directory = TempDir::new().unwrap();
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let cancel = CancellationToken::new();
+    let spec = Spec::shell("setsid sleep 600 & echo $!; wait", directory.path(), LONG);
+    let future = run(spec, &cancel, |output| {
+        let _ = told.send(output.text());
+    });
+    let background = tokio::select! {
+        _ = future => panic!("it should still run"),
+        text = heard.recv() => text.unwrap(),
+    };
+    assert!(!lives(background.trim()));
+}
+
+#[tokio::test]
+async fn endless_output_costs_a_fixed_amount() {
+    let (done, _) = shell_until("yes", Duration::from_millis(500), &CancellationToken::new()).await;
+    let bounds = Bounds::default();
+    assert!(done.output.total() > 1_000_000, "{}", done.output.total());
+    assert!(done.output.text().len() < bounds.head + bounds.tail + 100);
+    assert!(done.output.omitted() > 0);
+}
+
+#[tokio::test]
+async fn a_program_that_closes_its_output_is_still_waited_for() {
+    let (done, _) = shell("exec >&- 2>&-; sleep 0.2; exit 7").await;
+    assert_eq!(done.exit, Exit::Code(7));
+}
+
+#[tokio::test]
+async fn input_is_empty_and_hidden_variables_are_gone() {
+    let directory = TempDir::new().unwrap();
+    let mut spec = Spec::shell("cat; echo \"[$SECRET][$GIVEN]\"", directory.path(), LONG).hide(["SECRET"]);
+    spec.environment = vec![("SECRET".into(), "key".into()), ("GIVEN".into(), "yes".into())];
+    let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!(done.output.text(), "[][yes]\n");
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_is_named() {
+    let directory = TempDir::new().unwrap();
+    let spec = Spec::new("no-such-program", directory.path(), LONG);
+    let error = run(spec, &CancellationToken::new(), |_| {}).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
+}
