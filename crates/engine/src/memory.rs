@@ -1,1 +1,202 @@
-//! memory
+//! The log and its tables in memory: for tests, for simulations, and as the readable definition of what a
+//! backend must do with an event. See [`tables`] for the projection and [`faults`] for what can go wrong.
+
+pub mod faults;
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{FutureExt, future};
+use protocol::{
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, request::Request,
+};
+
+pub use faults::{Fault, Faults};
+use tables::Tables;
+
+use crate::ports::{
+    Answer, Appended, Commit, Error, Failure, Listing, Log, Observer, OpenPrompt, Page, Reads, Span, Stored,
+};
+
+/// A log that forgets everything when the last handle is dropped.
+pub struct Memory {
+    shared: Arc<Mutex<Shared>>,
+    observer: Arc<dyn Observer>,
+    faults: Faults,
+    /// Which opening of the log this handle is; see [`Memory::reopen`].
+    opening: u64,
+}
+
+struct Shared {
+    tables: Tables,
+    opening: u64,
+}
+
+impl Memory {
+    /// An empty log.
+    pub fn new(observer: Arc<dyn Observer>) -> Self {
+        let shared = Shared { tables: Tables::default(), opening: 0 };
+        Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
+    }
+
+    /// The same log as a restarted process finds it. The handle it was called on is dead from now on:
+    /// whatever its process still tries to write fails, as after `kill -9`.
+    #[must_use]
+    pub fn reopen(&self, observer: Arc<dyn Observer>) -> Self {
+        let mut shared = self.lock();
+        shared.opening += 1;
+        Self {
+            shared: Arc::clone(&self.shared),
+            observer,
+            faults: Faults::default(),
+            opening: shared.opening,
+        }
+    }
+
+    /// What is to go wrong from now on.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Forgets the log up to a position, as retention does.
+    pub fn trim(&self, upto: u64) {
+        self.lock().tables.trim(upto);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // Tables are changed only after a commit was found good, so a panic elsewhere leaves them whole.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Tables) -> Result<T, Error>) -> Result<T, Error> {
+        let mut shared = self.lock();
+        if shared.opening == self.opening {
+            change(&mut shared.tables)
+        } else {
+            Err(Error::new(Failure::Unavailable, "the log was opened by another process"))
+        }
+    }
+
+    /// Reads happen when they are asked for, not when they are awaited: there is nothing to wait for.
+    fn read<T: Send + 'static>(&self, query: impl FnOnce(&Tables) -> T) -> Answer<'_, T> {
+        future::ready(Ok(query(&self.lock().tables))).boxed()
+    }
+}
+
+impl Log for Memory {
+    fn append(&self, commit: Commit) -> Answer<'_, Appended> {
+        Box::pin(async move {
+            let fault = self.faults.take();
+            match fault {
+                Some(Fault::Refuse(failure)) => {
+                    return Err(Error::new(failure, "the simulation refused a commit"));
+                }
+                Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
+                _ => {}
+            }
+            let appended = self.write(|tables| {
+                let (appended, events) = tables.append(commit)?;
+                // Still under the lock: the order of publication is the order of the log.
+                if !events.is_empty() {
+                    self.observer.committed(events);
+                }
+                Ok(appended)
+            })?;
+            match fault {
+                Some(Fault::LoseAcknowledgement) => {
+                    Err(Error::new(Failure::Unavailable, "the simulation lost an acknowledgement"))
+                }
+                Some(Fault::DelayAcknowledgement(delay)) => {
+                    tokio::time::sleep(delay).await;
+                    Ok(appended)
+                }
+                _ => Ok(appended),
+            }
+        })
+    }
+
+    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.write(|tables| {
+                tables.checkpoint(parts);
+                Ok(())
+            })
+        })
+    }
+}
+
+impl Reads for Memory {
+    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>> {
+        self.read(|tables| tables.session(id))
+    }
+
+    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>> {
+        self.read(|tables| tables.sessions(&listing))
+    }
+
+    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
+        self.read(|tables| tables.messages(session, &page))
+    }
+
+    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {
+        self.read(|tables| tables.message(session, id))
+    }
+
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>> {
+        self.read(|tables| tables.part(session, message, id))
+    }
+
+    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>> {
+        self.read(|tables| tables.open(session))
+    }
+
+    fn last_answer(
+        &self,
+        session: &SessionId,
+        prompt: Option<&MessageId>,
+    ) -> Answer<'_, Option<MessageWithParts>> {
+        self.read(|tables| tables.last_answer(session, prompt))
+    }
+
+    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>> {
+        self.read(|tables| tables.todos(session))
+    }
+
+    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
+        self.read(Tables::statuses)
+    }
+
+    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
+        self.read(Tables::requests)
+    }
+
+    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {
+        self.read(|tables| tables.prompts(session))
+    }
+
+    fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
+        self.read(Tables::unfinished)
+    }
+
+    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
+        self.read(|tables| tables.replay(&span))
+    }
+
+    fn bounds(&self) -> Answer<'_, (u64, u64)> {
+        self.read(Tables::bounds)
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (oldest, newest) = self.lock().tables.bounds();
+        out.debug_struct("Memory")
+            .field("oldest", &oldest)
+            .field("newest", &newest)
+            .field("faults", &self.faults)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

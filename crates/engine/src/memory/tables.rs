@@ -1,0 +1,365 @@
+//! The projection: which table an event changes, and how.
+//!
+//! This is the reference every backend is compared with. The rules that are not obvious from the code:
+//!
+//! - A commit belongs to one session. It is refused if the session has another number of events than the
+//!   writer believes, or if the session is not there and the commit does not begin with its creation.
+//! - A deleted session takes its rows and its events along; the deletion itself stays in the log. Children
+//!   are deleted by commits of their own.
+//! - A part may arrive before its message; it is seen in listings once the message is there.
+//! - A request or prompt that is announced twice keeps its first place.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
+
+use protocol::{
+    EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus,
+    Todo, prompt::Delivery, request::Request,
+};
+
+use crate::ports::{
+    Appended, Commit, Cursor, Error, Failure, Listing, Logged, OpenPrompt, Page, Span, Stored,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    sessions: BTreeMap<SessionId, Row>,
+    log: BTreeMap<u64, Line>,
+    newest: u64,
+    /// Everything up to here is gone from the log.
+    trimmed: u64,
+}
+
+/// A session and everything that goes when it goes, apart from its events.
+#[derive(Debug)]
+struct Row {
+    session: Session,
+    head: u64,
+    messages: BTreeMap<MessageId, Message>,
+    parts: BTreeMap<(MessageId, PartId), Part>,
+    todos: Vec<Todo>,
+    status: Option<SessionStatus>,
+    /// With the position at which each was asked.
+    requests: Vec<(u64, Request)>,
+    prompts: Vec<OpenPrompt>,
+}
+
+/// An event in the log.
+#[derive(Debug)]
+struct Line {
+    /// None once the session is gone.
+    session: Option<SessionId>,
+    stored: Stored,
+}
+
+impl Tables {
+    pub(super) fn append(&mut self, commit: Commit) -> Result<(Appended, Vec<Logged>), Error> {
+        let head = match self.sessions.get(&commit.session) {
+            Some(row) => row.head,
+            None if begins_with_creation(&commit) => 0,
+            None => {
+                return Err(Error::new(
+                    Failure::Conflict,
+                    format!("session {} does not exist", commit.session),
+                ));
+            }
+        };
+        if head != commit.expected {
+            return Err(Error::new(
+                Failure::Conflict,
+                format!(
+                    "session {} has {head} events, the writer believed {}",
+                    commit.session, commit.expected
+                ),
+            ));
+        }
+        let head = head + commit.events.len() as u64;
+        let mut logged = Vec::with_capacity(commit.events.len());
+        for encoded in commit.events {
+            self.newest += 1;
+            self.apply(&commit.session, &encoded.event.body);
+            let alive = self.sessions.contains_key(&commit.session);
+            let stored = Stored {
+                position: self.newest,
+                directory: Arc::clone(&commit.directory),
+                project: Arc::clone(&commit.project),
+                json: encoded.json.clone(),
+            };
+            self.log.insert(self.newest, Line { session: alive.then(|| commit.session.clone()), stored });
+            logged.push(Logged {
+                position: self.newest,
+                session: commit.session.clone(),
+                directory: Arc::clone(&commit.directory),
+                project: Arc::clone(&commit.project),
+                event: encoded.event,
+                json: encoded.json,
+            });
+        }
+        if let Some(row) = self.sessions.get_mut(&commit.session) {
+            row.head = head;
+        }
+        Ok((Appended { head, position: self.newest }, logged))
+    }
+
+    fn apply(&mut self, id: &SessionId, event: &EventBody) {
+        match event {
+            EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
+                match self.sessions.entry(id.clone()) {
+                    Entry::Occupied(mut row) => row.get_mut().session = it.info.clone(),
+                    Entry::Vacant(place) => drop(place.insert(Row::new(it.info.clone()))),
+                }
+            }
+            EventBody::SessionDeleted(_) => {
+                self.sessions.remove(id);
+                self.log.retain(|_, line| line.session.as_ref() != Some(id));
+            }
+            _ => {
+                if let Some(row) = self.sessions.get_mut(id) {
+                    row.apply(event, self.newest);
+                }
+            }
+        }
+    }
+
+    pub(super) fn checkpoint(&mut self, parts: Vec<Part>) {
+        for part in parts.into_iter().filter(Part::is_open) {
+            let key = (part.message_id.clone(), part.id.clone());
+            let stored = self.sessions.get_mut(&part.session_id).and_then(|row| row.parts.get_mut(&key));
+            if let Some(stored) = stored.filter(|stored| stored.is_open()) {
+                *stored = part;
+            }
+        }
+    }
+
+    pub(super) fn trim(&mut self, upto: u64) {
+        let upto = upto.min(self.newest);
+        self.trimmed = self.trimmed.max(upto);
+        self.log = self.log.split_off(&(upto + 1));
+    }
+
+    pub(super) fn session(&self, id: &SessionId) -> Option<(Session, u64)> {
+        self.sessions.get(id).map(|row| (row.session.clone(), row.head))
+    }
+
+    pub(super) fn sessions(&self, listing: &Listing) -> Vec<Session> {
+        let mut found: Vec<Session> = self
+            .sessions
+            .values()
+            .map(|row| &row.session)
+            .filter(|session| matches(session, listing))
+            .cloned()
+            .collect();
+        // Stable: sessions updated at the same time stay in the order of their ids, newest first.
+        found.sort_by_key(|session| std::cmp::Reverse(session.time.updated));
+        found.truncate(listing.limit.unwrap_or(usize::MAX));
+        found
+    }
+
+    pub(super) fn messages(&self, session: &SessionId, page: &Page) -> Vec<MessageWithParts> {
+        let Some(row) = self.sessions.get(session) else { return Vec::new() };
+        let mut found = row.select(|message| {
+            page.before.as_ref().is_none_or(|Cursor { created, id }| message.order() < (*created, id))
+        });
+        let surplus = found.len().saturating_sub(page.limit.unwrap_or(usize::MAX));
+        found.drain(..surplus);
+        found
+    }
+
+    pub(super) fn message(&self, session: &SessionId, id: &MessageId) -> Option<MessageWithParts> {
+        let row = self.sessions.get(session)?;
+        row.messages.get(id).map(|message| row.with_parts(message))
+    }
+
+    pub(super) fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Option<Part> {
+        self.sessions.get(session)?.parts.get(&(message.clone(), id.clone())).cloned()
+    }
+
+    pub(super) fn open(&self, session: &SessionId) -> Vec<MessageWithParts> {
+        let Some(row) = self.sessions.get(session) else { return Vec::new() };
+        row.select(|message| is_open(message) || row.parts_of(message.id()).any(Part::is_open))
+    }
+
+    pub(super) fn last_answer(
+        &self,
+        session: &SessionId,
+        prompt: Option<&MessageId>,
+    ) -> Option<MessageWithParts> {
+        let row = self.sessions.get(session)?;
+        let answers = |message: &&Message| match message {
+            Message::User(_) => false,
+            Message::Assistant(answer) => prompt.is_none_or(|prompt| answer.parent_id == *prompt),
+        };
+        let newest = row.messages.values().filter(answers).max_by_key(|message| message.order())?;
+        Some(row.with_parts(newest))
+    }
+
+    pub(super) fn todos(&self, session: &SessionId) -> Vec<Todo> {
+        self.sessions.get(session).map(|row| row.todos.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn statuses(&self) -> Vec<(SessionId, Arc<str>, SessionStatus)> {
+        let rows = self.sessions.iter();
+        rows.filter_map(|(id, row)| Some((id.clone(), row.directory(), row.status.clone()?))).collect()
+    }
+
+    pub(super) fn requests(&self) -> Vec<(Arc<str>, Request)> {
+        let rows = self.sessions.values();
+        let mut found: Vec<_> = rows
+            .flat_map(|row| row.requests.iter().map(|(asked, request)| (*asked, row.directory(), request)))
+            .collect();
+        found.sort_by_key(|(asked, ..)| *asked);
+        found.into_iter().map(|(_, directory, request)| (directory, request.clone())).collect()
+    }
+
+    pub(super) fn prompts(&self, session: &SessionId) -> Vec<OpenPrompt> {
+        self.sessions.get(session).map(|row| row.prompts.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn unfinished(&self) -> Vec<SessionId> {
+        let busy = |row: &Row| row.status.is_some() || !row.prompts.is_empty();
+        self.sessions.iter().filter(|(_, row)| busy(row)).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn replay(&self, span: &Span) -> Vec<Stored> {
+        if span.after >= span.upto {
+            return Vec::new();
+        }
+        self.log
+            .range(span.after + 1..=span.upto)
+            .map(|(_, line)| &line.stored)
+            .filter(|stored| span.directory.as_ref().is_none_or(|wanted| stored.directory == *wanted))
+            .take(span.limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn bounds(&self) -> (u64, u64) {
+        (self.trimmed + 1, self.newest)
+    }
+}
+
+impl Row {
+    fn new(session: Session) -> Self {
+        Self {
+            session,
+            head: 0,
+            messages: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            todos: Vec::new(),
+            status: None,
+            requests: Vec::new(),
+            prompts: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, event: &EventBody, position: u64) {
+        match event {
+            EventBody::MessageUpdated(it) => {
+                self.messages.insert(it.info.id().clone(), it.info.clone());
+            }
+            EventBody::MessageRemoved(it) => {
+                self.messages.remove(&it.message_id);
+                self.parts.retain(|(message, _), _| *message != it.message_id);
+            }
+            EventBody::PartUpdated(it) => {
+                let key = (it.part.message_id.clone(), it.part.id.clone());
+                self.parts.insert(key, it.part.clone());
+            }
+            EventBody::PartRemoved(it) => {
+                self.parts.remove(&(it.message_id.clone(), it.part_id.clone()));
+            }
+            EventBody::TodoUpdated(it) => self.todos.clone_from(&it.todos),
+            EventBody::SessionStatus(it) => {
+                self.status = (!it.status.is_idle()).then(|| it.status.clone());
+            }
+            EventBody::PermissionAsked(it) => self.ask(Request::Permission(it.clone()), position),
+            EventBody::QuestionAsked(it) => self.ask(Request::Question(it.clone()), position),
+            EventBody::PermissionReplied(it) => self.answered(it.request_id.as_str()),
+            EventBody::QuestionReplied(it) => self.answered(it.request_id.as_str()),
+            EventBody::QuestionRejected(it) => self.answered(it.request_id.as_str()),
+            EventBody::PromptQueued(it) => self.prompt(&it.message_id).delivery = it.delivery,
+            EventBody::PromptStarted(it) => self.prompt(&it.message_id).started = true,
+            EventBody::PromptEnded(it) => self.prompts.retain(|prompt| prompt.message != it.message_id),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, request: Request, position: u64) {
+        match self.requests.iter_mut().find(|(_, known)| known.id() == request.id()) {
+            Some((_, known)) => *known = request,
+            None => self.requests.push((position, request)),
+        }
+    }
+
+    fn answered(&mut self, id: &str) {
+        self.requests.retain(|(_, request)| request.id() != id);
+    }
+
+    /// The open prompt of a message, which is one from now on.
+    #[expect(clippy::indexing_slicing, reason = "the index was found or pushed just above")]
+    fn prompt(&mut self, message: &MessageId) -> &mut OpenPrompt {
+        let known = self.prompts.iter().position(|prompt| prompt.message == *message);
+        let index = known.unwrap_or(self.prompts.len());
+        if known.is_none() {
+            self.prompts.push(OpenPrompt {
+                message: message.clone(),
+                delivery: Delivery::default(),
+                started: false,
+            });
+        }
+        &mut self.prompts[index]
+    }
+
+    fn directory(&self) -> Arc<str> {
+        self.session.directory.as_str().into()
+    }
+
+    fn parts_of<'a>(&'a self, message: &'a MessageId) -> impl Iterator<Item = &'a Part> {
+        self.parts.iter().filter(move |((owner, _), _)| owner == message).map(|(_, part)| part)
+    }
+
+    fn with_parts(&self, message: &Message) -> MessageWithParts {
+        let parts = self.parts_of(message.id()).cloned().collect();
+        MessageWithParts { info: message.clone(), parts, extra: Rest::NONE }
+    }
+
+    /// Messages that fit, oldest first.
+    fn select(&self, fits: impl Fn(&Message) -> bool) -> Vec<MessageWithParts> {
+        let mut found: Vec<&Message> = self.messages.values().filter(|message| fits(message)).collect();
+        found.sort_by_key(|message| message.order());
+        found.into_iter().map(|message| self.with_parts(message)).collect()
+    }
+}
+
+fn begins_with_creation(commit: &Commit) -> bool {
+    commit.events.first().is_some_and(|first| matches!(first.event.body, EventBody::SessionCreated(_)))
+}
+
+fn is_open(message: &Message) -> bool {
+    match message {
+        Message::User(_) => false,
+        Message::Assistant(answer) => answer.time.completed.is_none(),
+    }
+}
+
+fn matches(session: &Session, listing: &Listing) -> bool {
+    let wanted = |wish: &Option<String>, value: &str| wish.as_deref().is_none_or(|wish| wish == value);
+    wanted(&listing.project, &session.project_id)
+        && wanted(&listing.directory, &session.directory)
+        && listing.path.as_deref().is_none_or(|path| is_below(session.path.as_deref(), path))
+        && listing.parent.as_ref().is_none_or(|parent| session.parent_id.as_ref() == Some(parent))
+        && (!listing.roots || session.parent_id.is_none())
+        && listing.updated_since.is_none_or(|since| session.time.updated >= since)
+        && listing
+            .search
+            .as_ref()
+            .is_none_or(|search| session.title.to_lowercase().contains(&search.to_lowercase()))
+}
+
+/// Everything is below the worktree's root, which is the empty path.
+fn is_below(path: Option<&str>, root: &str) -> bool {
+    let Some(rest) = path.and_then(|path| path.strip_prefix(root)) else { return false };
+    root.is_empty() || rest.is_empty() || rest.starts_with('/')
+}
