@@ -1,5 +1,15 @@
 //! The session actor: one inbox, one select loop, the only owner of a session's status.
 
+mod actor;
+mod boot;
+mod command;
+mod effects;
+mod requests;
+mod run;
+mod submit;
 mod turn;
+mod write;
 
+pub(crate) use actor::spawn;
+pub(crate) use command::{Command, Edit};
 pub use turn::{Call, Child, ChildStarted, Turn};

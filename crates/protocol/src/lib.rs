@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod agent_event;
+pub mod config;
 pub mod error;
 pub mod event;
 pub mod id;
@@ -19,10 +20,13 @@ pub mod prompt;
 pub mod provider;
 pub mod request;
 pub mod rest;
+pub mod secret;
 pub mod session;
 pub mod sse;
 pub mod status;
+pub mod time;
 pub mod todo;
+pub mod wire_error;
 
 pub use agent_event::{AgentEvent, TurnEnd};
 pub use error::MessageError;

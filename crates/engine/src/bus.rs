@@ -1,0 +1,190 @@
+//! Fan-out: every event is encoded once and handed to every subscriber, each with a bounded queue.
+//!
+//! Durable events arrive from the log's writer in commit order ([`Observer`]), live ones from session
+//! actors. Both pass under one lock, which also guards the text of parts that are still open: so a new
+//! subscriber gets a log position, the open text and the live events after them, without gap or overlap.
+
+mod frame;
+mod open;
+mod queue;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use protocol::{Event, EventBody, Part, PartId, SessionId};
+
+pub use frame::Frame;
+use open::OpenParts;
+use queue::Queue;
+pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
+
+use crate::ports::{Logged, Observer};
+
+/// Who gets to see an event.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Events of this directory only; none for all, and for events that belong to no directory.
+    pub directory: Option<Arc<str>>,
+}
+
+impl Scope {
+    fn admits(&self, frame: &Frame) -> bool {
+        self.directory.is_none() || self.directory == frame.directory
+    }
+}
+
+/// Where an event happened.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The session's directory.
+    pub directory: Arc<str>,
+    /// The session's project.
+    pub project: Arc<str>,
+}
+
+/// What a subscriber missed and is about to see.
+#[derive(Debug)]
+pub struct Joined {
+    /// Live events from here on.
+    pub subscription: Subscription,
+    /// Everything durable up to this position is in the log, nothing of it will come live.
+    pub position: u64,
+    /// Parts that are open at this moment, with all their text.
+    pub open: Vec<(Place, Part)>,
+}
+
+/// Numbers for the metrics route.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BusStats {
+    /// Connected subscribers.
+    pub subscribers: usize,
+    /// Frames in the fullest queue.
+    pub deepest: usize,
+    /// Subscribers that were cut off since the start.
+    pub cut_off: u64,
+    /// Events published since the start.
+    pub published: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    position: u64,
+    open: OpenParts,
+    subscribers: Vec<(Scope, Weak<Queue>)>,
+    cut_off: u64,
+    published: u64,
+}
+
+/// The fan-out.
+#[derive(Debug, Default)]
+pub struct Bus {
+    inner: Mutex<Inner>,
+}
+
+impl Bus {
+    /// A bus that continues after the log's newest position.
+    pub fn new(position: u64) -> Self {
+        Self { inner: Mutex::new(Inner { position, ..Inner::default() }) }
+    }
+
+    /// Says where the log ends, once the store is open and before anything is published.
+    pub fn seed(&self, position: u64) {
+        self.lock().position = position;
+    }
+
+    /// Publishes an event that is not in the log. Without a place it is for global subscribers only.
+    pub fn publish(&self, place: Option<&Place>, event: &Event) {
+        let Ok(json) = serde_json::to_vec(event) else { return };
+        let frame = Arc::new(Frame::live(place, json.into()));
+        let mut inner = self.lock();
+        if let EventBody::PartDelta(delta) = &event.body {
+            inner.open.append(&delta.part_id, &delta.delta);
+        }
+        inner.deliver(&frame);
+    }
+
+    /// Joins the stream.
+    pub fn subscribe(&self, scope: Scope) -> Joined {
+        let queue = Arc::new(Queue::default());
+        let mut inner = self.lock();
+        inner.subscribers.push((scope.clone(), Arc::downgrade(&queue)));
+        let open = inner.open.all(scope.directory.as_ref());
+        Joined { position: inner.position, open, subscription: Subscription::new(queue) }
+    }
+
+    /// The present text of a part, if it is open.
+    pub fn open_text(&self, part: &PartId) -> Option<String> {
+        self.lock().open.text(part)
+    }
+
+    /// Numbers for the metrics route.
+    pub fn stats(&self) -> BusStats {
+        let inner = self.lock();
+        let queues: Vec<_> = inner.subscribers.iter().filter_map(|(_, queue)| queue.upgrade()).collect();
+        BusStats {
+            subscribers: queues.len(),
+            deepest: queues.iter().map(|queue| queue.len()).max().unwrap_or(0),
+            cut_off: inner.cut_off,
+            published: inner.published,
+        }
+    }
+
+    /// Ends every subscription once it is drained: the server goes down.
+    pub fn close(&self) {
+        for (_, queue) in self.lock().subscribers.drain(..) {
+            if let Some(queue) = queue.upgrade() {
+                queue.finish();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way through a change; a poisoned lock is still consistent.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn deliver(&mut self, frame: &Arc<Frame>) {
+        self.published += 1;
+        let mut cut_off = 0;
+        self.subscribers.retain(|(scope, queue)| {
+            let Some(queue) = queue.upgrade() else { return false };
+            if !scope.admits(frame) || queue.push(frame) {
+                return true;
+            }
+            cut_off += 1;
+            false
+        });
+        self.cut_off += cut_off;
+    }
+
+    fn track(&mut self, place: &Place, event: &EventBody) {
+        match event {
+            EventBody::PartUpdated(it) => self.open.update(place, &it.part),
+            EventBody::PartRemoved(it) => self.open.remove(&it.part_id),
+            EventBody::MessageRemoved(it) => {
+                self.open.remove_where(|part| {
+                    part.message_id == it.message_id && part.session_id == it.session_id
+                });
+            }
+            EventBody::SessionDeleted(it) => self.forget(&it.session_id),
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, session: &SessionId) {
+        self.open.remove_where(|part| part.session_id == *session);
+    }
+}
+
+impl Observer for Bus {
+    fn committed(&self, events: Vec<Logged>) {
+        let mut inner = self.lock();
+        for logged in events {
+            let place = Place { directory: logged.directory, project: logged.project };
+            inner.track(&place, &logged.event.body);
+            inner.position = logged.position;
+            inner.deliver(&Arc::new(Frame::durable(&place, logged.position, logged.json)));
+        }
+    }
+}

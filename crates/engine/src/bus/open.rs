@@ -1,0 +1,60 @@
+//! The text of parts that are still streaming.
+//!
+//! Deltas are not stored one by one. Whoever comes late, by reconnecting or by reading the messages, gets
+//! the words from here.
+
+use std::{collections::HashMap, sync::Arc};
+
+use protocol::{Part, PartId};
+
+use super::Place;
+
+#[derive(Debug, Default)]
+pub(super) struct OpenParts {
+    parts: HashMap<PartId, (Place, Part, String)>,
+}
+
+impl OpenParts {
+    /// A stored snapshot replaces what is known; a closed part is in the store from now on.
+    pub(super) fn update(&mut self, place: &Place, part: &Part) {
+        match part.text() {
+            Some(text) if part.is_open() => {
+                self.parts.insert(part.id.clone(), (place.clone(), part.clone(), text.to_owned()));
+            }
+            _ => self.remove(&part.id),
+        }
+    }
+
+    pub(super) fn append(&mut self, id: &PartId, delta: &str) {
+        if let Some((_, _, text)) = self.parts.get_mut(id) {
+            text.push_str(delta);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &PartId) {
+        self.parts.remove(id);
+    }
+
+    pub(super) fn remove_where(&mut self, gone: impl Fn(&Part) -> bool) {
+        self.parts.retain(|_, (_, part, _)| !gone(part));
+    }
+
+    pub(super) fn text(&self, id: &PartId) -> Option<String> {
+        self.parts.get(id).map(|(_, _, text)| text.clone())
+    }
+
+    pub(super) fn all(&self, directory: Option<&Arc<str>>) -> Vec<(Place, Part)> {
+        let mut parts: Vec<(Place, Part)> = self
+            .parts
+            .values()
+            .filter(|(place, _, _)| directory.is_none_or(|directory| *directory == place.directory))
+            .map(|(place, part, text)| {
+                let mut part = part.clone();
+                part.set_text(text.clone());
+                (place.clone(), part)
+            })
+            .collect();
+        parts.sort_by(|(_, left), (_, right)| left.id.cmp(&right.id));
+        parts
+    }
+}

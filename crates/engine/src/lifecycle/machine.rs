@@ -1,0 +1,316 @@
+//! The state machine itself.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use protocol::{EndReason, prompt::Delivery};
+
+/// Names one call of a runner, for the life of the session actor.
+pub type Run = u64;
+
+/// Why somebody wants the turn to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stop {
+    /// A person, a client or the parent session aborts. Waiting prompts are ended too.
+    Abort,
+    /// The server goes down. Waiting prompts stay in the queue for the next start.
+    Interrupt,
+}
+
+impl Stop {
+    /// How a turn that was stopped this way has ended.
+    pub fn reason(self) -> EndReason {
+        match self {
+            Self::Abort => EndReason::Aborted,
+            Self::Interrupt => EndReason::Interrupted,
+        }
+    }
+}
+
+/// Everything that can happen to a session. `P` names prompts, `C` children.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Input<P, C> {
+    /// A prompt was accepted and is stored.
+    Prompt {
+        /// Which.
+        prompt: P,
+        /// What to do with it while a run is going on.
+        delivery: Delivery,
+    },
+    /// The run reports something for the transcript.
+    Report {
+        /// Which run says so.
+        run: Run,
+    },
+    /// The run is between steps and takes what joins there.
+    Join {
+        /// Which run says so.
+        run: Run,
+    },
+    /// The run waits before it asks its model again.
+    Retrying {
+        /// Which run says so.
+        run: Run,
+    },
+    /// The wait is over.
+    Resumed {
+        /// Which run says so.
+        run: Run,
+    },
+    /// The run started a child session.
+    ChildStarted {
+        /// Which run says so.
+        run: Run,
+        /// The child.
+        child: C,
+    },
+    /// A child's turn has ended.
+    ChildEnded {
+        /// The child.
+        child: C,
+    },
+    /// The runner's future resolved, was dropped or panicked.
+    Ended {
+        /// Which run it was.
+        run: Run,
+        /// How it ended.
+        reason: EndReason,
+    },
+    /// Somebody wants it to stop.
+    Stop(Stop),
+}
+
+/// What the shell around the machine has to do, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect<P, C> {
+    /// Publish busy.
+    Busy,
+    /// Publish retry, with the facts the run gave.
+    Retry,
+    /// Take up the prompt and call the runner.
+    Start {
+        /// The new run's number.
+        run: Run,
+        /// The prompt it answers.
+        prompt: P,
+    },
+    /// Put the report into the transcript.
+    Record,
+    /// Hand these prompts to the run. Empty is an answer too.
+    Joined(Vec<P>),
+    /// Tell the runner to return.
+    Cancel {
+        /// Which run.
+        run: Run,
+    },
+    /// Abort a child session.
+    StopChild(C),
+    /// Close whatever the run left open: requests, parts, the message.
+    Close(EndReason),
+    /// Say that a prompt will not be worked on any more.
+    EndPrompt {
+        /// Which.
+        prompt: P,
+        /// How it ended.
+        reason: EndReason,
+    },
+    /// Publish the idle pair. The turn is over.
+    Idle(EndReason),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Active<P, C> {
+    run: Run,
+    /// Prompts this run answers: the one it was started for and those that joined.
+    prompts: Vec<P>,
+    children: BTreeSet<C>,
+    retrying: bool,
+    stop: Option<Stop>,
+    /// Set once the runner is gone; the run is over when its children are gone too.
+    ended: Option<EndReason>,
+}
+
+/// A session's lifecycle.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lifecycle<P, C> {
+    active: Option<Active<P, C>>,
+    waiting: VecDeque<(P, Delivery)>,
+    runs: Run,
+    /// After an interrupt nothing starts any more.
+    closed: bool,
+}
+
+impl<P, C> Default for Lifecycle<P, C> {
+    fn default() -> Self {
+        Self { active: None, waiting: VecDeque::new(), runs: 0, closed: false }
+    }
+}
+
+impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
+    /// Whether a turn is going on.
+    pub fn is_busy(&self) -> bool {
+        self.active.is_some()
+    }
+
+    /// Whether the present turn was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.stop.is_some())
+    }
+
+    /// How many prompts wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Advances by one input.
+    pub fn step(&mut self, input: Input<P, C>) -> Vec<Effect<P, C>> {
+        match input {
+            Input::Prompt { prompt, delivery } => self.accept(prompt, delivery),
+            Input::Report { run } => {
+                if self.speaker(run).is_some() {
+                    vec![Effect::Record]
+                } else {
+                    Vec::new()
+                }
+            }
+            Input::Join { run } => vec![Effect::Joined(self.join(run))],
+            Input::Retrying { run } => match self.speaker(run) {
+                Some(active) if active.stop.is_none() => {
+                    active.retrying = true;
+                    vec![Effect::Retry]
+                }
+                _ => Vec::new(),
+            },
+            Input::Resumed { run } => match self.speaker(run) {
+                Some(active) if active.retrying => {
+                    active.retrying = false;
+                    vec![Effect::Busy]
+                }
+                _ => Vec::new(),
+            },
+            Input::ChildStarted { run, child } => self.adopt(run, child),
+            Input::ChildEnded { child } => {
+                if let Some(active) = &mut self.active {
+                    active.children.remove(&child);
+                }
+                self.settle()
+            }
+            Input::Ended { run, reason } => self.end(run, reason),
+            Input::Stop(stop) => self.stop(stop),
+        }
+    }
+
+    /// The active run, if `run` names it and its runner is still there to say something.
+    fn speaker(&mut self, run: Run) -> Option<&mut Active<P, C>> {
+        self.active.as_mut().filter(|active| active.run == run && active.ended.is_none())
+    }
+
+    fn accept(&mut self, prompt: P, delivery: Delivery) -> Vec<Effect<P, C>> {
+        self.waiting.push_back((prompt, delivery));
+        if self.active.is_some() || self.closed {
+            return Vec::new();
+        }
+        let mut effects = vec![Effect::Busy];
+        self.start(&mut effects);
+        effects
+    }
+
+    /// Starts a run for the first waiting prompt.
+    fn start(&mut self, effects: &mut Vec<Effect<P, C>>) {
+        if let Some((prompt, _)) = self.waiting.pop_front() {
+            self.runs += 1;
+            self.active = Some(Active {
+                run: self.runs,
+                prompts: vec![prompt.clone()],
+                children: BTreeSet::new(),
+                retrying: false,
+                stop: None,
+                ended: None,
+            });
+            effects.push(Effect::Start { run: self.runs, prompt });
+        }
+    }
+
+    fn join(&mut self, run: Run) -> Vec<P> {
+        let Some(active) = self.active.as_mut().filter(|active| active.run == run) else { return Vec::new() };
+        if active.ended.is_some() || active.stop.is_some() {
+            return Vec::new();
+        }
+        let (steered, queued): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|(_, delivery)| *delivery == Delivery::Steer);
+        self.waiting = queued.into();
+        let joined: Vec<P> = steered.into_iter().map(|(prompt, _)| prompt).collect();
+        active.prompts.extend(joined.iter().cloned());
+        joined
+    }
+
+    fn adopt(&mut self, run: Run, child: C) -> Vec<Effect<P, C>> {
+        match self.speaker(run) {
+            Some(active) => {
+                active.children.insert(child.clone());
+                // The stop came while the child was being made: it must not outlive its parent's turn.
+                if active.stop.is_some() { vec![Effect::StopChild(child)] } else { Vec::new() }
+            }
+            None => vec![Effect::StopChild(child)],
+        }
+    }
+
+    fn stop(&mut self, stop: Stop) -> Vec<Effect<P, C>> {
+        self.closed |= stop == Stop::Interrupt;
+        let Some(active) = &mut self.active else { return Vec::new() };
+        let mut effects = Vec::new();
+        if stop == Stop::Abort {
+            // What waited when the abort came is ended by it; what comes later is a new wish.
+            effects.extend(
+                self.waiting
+                    .drain(..)
+                    .map(|(prompt, _)| Effect::EndPrompt { prompt, reason: EndReason::Aborted }),
+            );
+        }
+        if active.stop.is_none() {
+            active.stop = Some(stop);
+            if active.ended.is_none() {
+                effects.push(Effect::Cancel { run: active.run });
+                effects.extend(active.children.iter().cloned().map(Effect::StopChild));
+            }
+        }
+        effects
+    }
+
+    fn end(&mut self, run: Run, reason: EndReason) -> Vec<Effect<P, C>> {
+        let Some(active) = self.speaker(run) else { return Vec::new() };
+        active.ended = Some(active.stop.map_or(reason, Stop::reason));
+        let mut effects: Vec<_> = if active.stop.is_some() {
+            Vec::new() // they were told when the stop came
+        } else {
+            active.children.iter().cloned().map(Effect::StopChild).collect()
+        };
+        effects.extend(self.settle());
+        effects
+    }
+
+    /// Finishes the run once its runner and its children are gone, then goes on or becomes idle.
+    fn settle(&mut self) -> Vec<Effect<P, C>> {
+        let Some(active) = self.active.take_if(|active| active.ended.is_some() && active.children.is_empty())
+        else {
+            return Vec::new();
+        };
+        let reason = active.ended.unwrap_or(EndReason::Completed);
+        let mut effects = vec![Effect::Close(reason)];
+        effects.extend(active.prompts.into_iter().map(|prompt| Effect::EndPrompt { prompt, reason }));
+        let stopped = active.stop.is_some();
+        if !stopped && !self.waiting.is_empty() {
+            if active.retrying {
+                effects.push(Effect::Busy);
+            }
+            self.start(&mut effects);
+            return effects;
+        }
+        effects.push(Effect::Idle(reason));
+        if !self.waiting.is_empty() && !self.closed {
+            // A prompt that came after the abort: the aborted turn is over, this is a new one.
+            effects.push(Effect::Busy);
+            self.start(&mut effects);
+        }
+        effects
+    }
+}

@@ -1,0 +1,45 @@
+//! The engine's bounds. Every wait ends and every list is finite; docs/limits.md lists them for users.
+
+use std::time::Duration;
+
+/// Bounds that a configuration may change.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long a runner may take to return after it was cancelled; then it is dropped.
+    pub runner_grace: Duration,
+    /// How long a permission or question waits for a person before it is withdrawn.
+    pub request: Duration,
+    /// How often the text of open parts is saved: what a crash may lose.
+    pub checkpoint: Duration,
+    /// How long to wait between tries when the store cannot write.
+    pub store_retry: Duration,
+    /// How long a shutdown waits for turns to end.
+    pub shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            runner_grace: Duration::from_millis(750),
+            request: Duration::from_secs(60 * 60),
+            checkpoint: Duration::from_millis(500),
+            store_retry: Duration::from_millis(250),
+            shutdown: Duration::from_secs(4),
+        }
+    }
+}
+
+/// Tries to store what a turn said before the turn is given up.
+pub const STORE_TRIES: u32 = 4;
+/// Prompts that may wait in one session.
+pub const MAX_WAITING: usize = 256;
+/// Parts of one prompt.
+pub const MAX_PARTS: usize = 1_000;
+/// Commands a session actor may be behind.
+pub const MAX_INBOX: usize = 1_024;
+/// Reports a runner may be ahead of its session actor.
+pub const MAX_CALLS: usize = 256;
+/// How deep child sessions may nest.
+pub const MAX_DEPTH: usize = 8;
+/// Events read from the log at a time when a client resumes.
+pub const REPLAY_PAGE: usize = 500;

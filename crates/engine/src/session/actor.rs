@@ -1,0 +1,261 @@
+//! The loop: take one input at a time, step the lifecycle, do what it says.
+
+use std::collections::{BTreeMap, HashMap};
+
+use protocol::{
+    EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
+    event::{MessageGone, PartGone, SessionInfo},
+    prompt::SessionPatch,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{
+    command::{Command, Edit},
+    requests::Pending,
+    run::{Running, Said},
+};
+use crate::{
+    Error,
+    bus::Place,
+    lifecycle::{Input, Lifecycle, Stop},
+    ports::Resolved,
+    sessions::{Sessions, Shared},
+};
+
+/// Owns one session while something happens to it.
+pub(super) struct Actor {
+    pub(super) sessions: Sessions,
+    pub(super) inbox: mpsc::Receiver<Command>,
+    /// For tasks that report back: children.
+    pub(super) myself: mpsc::Sender<Command>,
+    pub(super) session: Session,
+    pub(super) place: Place,
+    /// How many events the session has; see [`crate::ports::Commit::expected`].
+    pub(super) head: u64,
+    /// `time.created` of the newest message.
+    pub(super) latest: Millis,
+    pub(super) life: Lifecycle<MessageId, SessionId>,
+    pub(super) run: Option<Running>,
+    /// What accepted prompts were resolved to, until they are taken up.
+    pub(super) resolved: HashMap<MessageId, Resolved>,
+    pub(super) requests: BTreeMap<String, Pending>,
+    /// Durable events that wait for the next flush.
+    pub(super) unsaved: Vec<EventBody>,
+    /// Who waits for a prompt to end.
+    pub(super) prompt_waiters: HashMap<MessageId, Vec<oneshot::Sender<EndReason>>>,
+    /// Who waits for the session to become idle.
+    pub(super) idle_waiters: Vec<oneshot::Sender<()>>,
+    pub(super) delete: Option<oneshot::Sender<Result<(), Error>>>,
+    /// The store refused to keep up: this actor can do nothing more.
+    pub(super) broken: bool,
+}
+
+/// Starts an actor. It lives until the session is idle and nobody wants anything.
+pub(crate) fn spawn(
+    sessions: Sessions,
+    id: SessionId,
+    inbox: mpsc::Receiver<Command>,
+    myself: mpsc::Sender<Command>,
+) {
+    tokio::spawn(async move {
+        let shared = sessions.shared.clone();
+        match Actor::boot(sessions, &id, inbox, myself).await {
+            Ok(Some(actor)) => actor.work().await,
+            // Dropping the inbox tells everybody who asked; they find out that there is no such session.
+            Ok(None) => shared.registry.remove(&id),
+            Err(error) => {
+                tracing::error!(session = %id, %error, "the session could not be opened");
+                shared.registry.suspect(id.clone());
+                shared.registry.remove(&id);
+            }
+        }
+    });
+}
+
+/// What woke the actor.
+enum Woken {
+    Command(Option<Command>),
+    Said(Said),
+    Time,
+}
+
+impl Actor {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.sessions.shared
+    }
+
+    async fn work(mut self) {
+        loop {
+            if self.broken {
+                return self.give_up();
+            }
+            if !self.life.is_busy() {
+                if let Some(reply) = self.delete.take() {
+                    return self.finish_delete(reply).await;
+                }
+                if self.shared().registry.retire(&self.session.id, &self.inbox) {
+                    return;
+                }
+            }
+            match self.wait().await {
+                Woken::Command(Some(command)) => self.command(command).await,
+                // The actor holds a sender itself, so the inbox never closes.
+                Woken::Command(None) => return,
+                Woken::Said(said) => self.said(said).await,
+                Woken::Time => self.tick().await,
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Woken {
+        let deadline = self.deadline();
+        tokio::select! {
+            biased;
+            command = self.inbox.recv() => Woken::Command(command),
+            said = Running::next(&mut self.run) => Woken::Said(said),
+            () = tokio::time::sleep_until(deadline) => Woken::Time,
+        }
+    }
+
+    /// When to look up next: a runner to drop, a request to withdraw, text to save.
+    fn deadline(&self) -> Instant {
+        let run = self.run.iter().flat_map(Running::deadlines);
+        let requests = self.requests.values().map(|pending| pending.deadline);
+        let far = Instant::now() + std::time::Duration::from_secs(3600);
+        run.chain(requests).min().unwrap_or(far)
+    }
+
+    async fn tick(&mut self) {
+        let now = Instant::now();
+        if let Some(run) = &mut self.run {
+            run.drop_if_due(now);
+        }
+        self.checkpoint(now).await;
+        self.withdraw_overdue(now).await;
+    }
+
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Submit(input, reply) => {
+                let accepted = self.submit(*input).await;
+                // Whoever asked may have gone; the prompt is stored and will be worked on all the same.
+                let start = accepted.as_ref().ok().and_then(|(_, start)| start.clone());
+                let _ = reply.send(accepted.map(|(submitted, _)| submitted));
+                if let Some((prompt, delivery)) = start {
+                    self.step(Input::Prompt { prompt, delivery }).await;
+                }
+            }
+            Command::Abort(reply) => self.stop(Stop::Abort, Some(reply)).await,
+            Command::Interrupt(reply) => self.stop(Stop::Interrupt, Some(reply)).await,
+            Command::Reply { kind, id, answer, reply } => {
+                let _ = reply.send(self.answer_request(kind, &id, answer).await);
+            }
+            Command::Update(patch, reply) => {
+                let _ = reply.send(self.update(patch).await);
+            }
+            Command::Edit(edit, reply) => {
+                let _ = reply.send(self.edit(edit).await);
+            }
+            Command::ChildEnded(child) => self.step(Input::ChildEnded { child }).await,
+            Command::Delete(reply) => {
+                self.delete = Some(reply);
+                self.stop(Stop::Abort, None).await;
+            }
+            Command::Settle(reply) => {
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    async fn stop(&mut self, stop: Stop, reply: Option<oneshot::Sender<()>>) {
+        self.step(Input::Stop(stop)).await;
+        if let Some(reply) = reply {
+            if self.life.is_busy() {
+                self.idle_waiters.push(reply);
+            } else {
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    async fn update(&mut self, patch: SessionPatch) -> Result<Session, Error> {
+        let SessionPatch { title, metadata, permission, time, .. } = patch;
+        let mut session = self.session.clone();
+        if let Some(title) = title {
+            session.title = title;
+        }
+        if metadata.is_some() {
+            session.metadata = metadata;
+        }
+        if let Some(rules) = permission {
+            session.permission.get_or_insert_default().extend(rules);
+        }
+        if let Some(time) = time {
+            session.time.archived = time.archived;
+        }
+        session.time.updated = self.shared().mint.now();
+        let before = std::mem::replace(&mut self.session, session);
+        self.push_session();
+        if let Err(error) = self.save(true).await {
+            self.session = before;
+            return Err(error);
+        }
+        Ok(self.session.clone())
+    }
+
+    async fn edit(&mut self, edit: Edit) -> Result<(), Error> {
+        let session_id = self.session.id.clone();
+        let message = match &edit {
+            Edit::RemoveMessage(_) => None,
+            Edit::ReplacePart(part) => Some(&part.message_id),
+            Edit::RemovePart(message, _) => Some(message),
+        };
+        let writing = self.run.as_ref().and_then(|run| run.transcript.message_id());
+        let clash =
+            if message.is_none() { self.life.is_busy() } else { writing.is_some() && message == writing };
+        if clash {
+            return Err(Error::Busy(session_id));
+        }
+        let extra = Extra::new();
+        self.unsaved.push(match edit {
+            Edit::RemoveMessage(message_id) => {
+                EventBody::MessageRemoved(MessageGone { session_id, message_id, extra })
+            }
+            Edit::ReplacePart(part) => {
+                let time = self.shared().mint.now();
+                EventBody::PartUpdated(protocol::event::PartInfo { session_id, part: *part, time, extra })
+            }
+            Edit::RemovePart(message_id, part_id) => {
+                EventBody::PartRemoved(PartGone { session_id, message_id, part_id, extra })
+            }
+        });
+        self.save(true).await
+    }
+
+    async fn finish_delete(mut self, reply: oneshot::Sender<Result<(), Error>>) {
+        let info = self.session.clone();
+        let session_id = info.id.clone();
+        self.unsaved.push(EventBody::SessionDeleted(SessionInfo { session_id, info, extra: Extra::new() }));
+        let saved = self.save(true).await;
+        self.shared().registry.remove(&self.session.id);
+        let _ = reply.send(saved);
+    }
+
+    pub(super) fn push_session(&mut self) {
+        let info = self.session.clone();
+        let session_id = info.id.clone();
+        self.unsaved.push(EventBody::SessionUpdated(SessionInfo { session_id, info, extra: Extra::new() }));
+    }
+
+    pub(super) fn push_message(&mut self, info: Message) {
+        let session_id = self.session.id.clone();
+        self.unsaved.push(EventBody::MessageUpdated(protocol::event::MessageInfo {
+            session_id,
+            info,
+            extra: Extra::new(),
+        }));
+    }
+}

@@ -1,0 +1,174 @@
+//! Opening a session: load what is needed, and repair what a dead owner left.
+
+use std::collections::{BTreeMap, HashMap};
+
+use protocol::{
+    EndReason, EventBody, Extra, Message, MessageError, MessageId, SessionId, SessionStatus,
+    event::{PromptEnded, SessionOnly, StatusChanged},
+    request::Request,
+};
+use tokio::sync::mpsc;
+
+use super::{actor::Actor, command::Command};
+use crate::{
+    Error,
+    bus::Place,
+    lifecycle::{Input, Lifecycle},
+    ports::{OpenPrompt, Page, Resolved, Wanted},
+    sessions::Sessions,
+    transcript::{Emit, close},
+};
+
+impl Actor {
+    pub(super) async fn boot(
+        sessions: Sessions,
+        id: &SessionId,
+        inbox: mpsc::Receiver<Command>,
+        myself: mpsc::Sender<Command>,
+    ) -> Result<Option<Self>, Error> {
+        let shared = sessions.shared.clone();
+        let Some((session, head)) = shared.reads.session(id).await? else { return Ok(None) };
+        let newest = shared.reads.messages(id, Page { before: None, limit: Some(1) }).await?;
+        let place = Place {
+            directory: session.directory.as_str().into(),
+            project: session.project_id.as_str().into(),
+        };
+        let mut actor = Self {
+            sessions,
+            inbox,
+            myself,
+            place,
+            head,
+            latest: newest.first().map_or(0, |message| message.info.created()),
+            session,
+            life: Lifecycle::default(),
+            run: None,
+            resolved: HashMap::new(),
+            requests: BTreeMap::new(),
+            unsaved: Vec::new(),
+            prompt_waiters: HashMap::new(),
+            idle_waiters: Vec::new(),
+            delete: None,
+            broken: false,
+        };
+        if shared.registry.take_suspect(id) {
+            actor.repair().await?;
+        }
+        Ok(Some(actor))
+    }
+
+    /// Ends the turn that the last owner never ended, with its one idle, then takes up what still waits.
+    async fn repair(&mut self) -> Result<(), Error> {
+        let id = self.session.id.clone();
+        let reads = self.shared().reads.clone();
+        let prompts = reads.prompts(&id).await?;
+        let running = reads.statuses().await?.into_iter().any(|(session, _, _)| session == id);
+        let (started, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(|prompt| prompt.started);
+        if running || !started.is_empty() {
+            self.close_interrupted(started).await?;
+        }
+        for prompt in waiting {
+            self.take_up(prompt).await?;
+        }
+        Ok(())
+    }
+
+    async fn close_interrupted(&mut self, started: Vec<OpenPrompt>) -> Result<(), Error> {
+        let id = self.session.id.clone();
+        let reads = self.shared().reads.clone();
+        for (_, request) in reads.requests().await? {
+            if *request.session_id() == id {
+                self.unsaved.push(Self::withdrawal(&request));
+            }
+        }
+        let open = reads.open(&id).await?;
+        let mut emit = Emit::new(id.clone(), &self.shared().mint);
+        close(open, Some(MessageError::interrupted()), &mut emit);
+        emit.error(MessageError::interrupted());
+        let closed = emit.into_events();
+        self.unsaved.extend(closed);
+        let reason = EndReason::Interrupted;
+        for prompt in started {
+            self.push_prompt_ended(prompt.message, reason);
+        }
+        self.push_idle(reason);
+        self.save(true).await
+    }
+
+    /// A prompt that was accepted and not started: a person's is worked on now, a parent's is pointless
+    /// because the turn that wanted the answer is gone.
+    async fn take_up(&mut self, prompt: OpenPrompt) -> Result<(), Error> {
+        let wanted = self.resolve_stored(&prompt.message).await?;
+        match wanted {
+            Some(resolved) if self.session.parent_id.is_none() => {
+                self.resolved.insert(prompt.message.clone(), resolved);
+                self.shared().registry.count_waiting(1);
+                self.step(Input::Prompt { prompt: prompt.message, delivery: prompt.delivery }).await;
+                Ok(())
+            }
+            _ => {
+                self.push_prompt_ended(prompt.message, EndReason::Interrupted);
+                self.save(true).await
+            }
+        }
+    }
+
+    async fn resolve_stored(&self, message: &MessageId) -> Result<Option<Resolved>, Error> {
+        let stored = self.shared().reads.message(&self.session.id, message).await?;
+        let Some(Message::User(user)) = stored.map(|stored| stored.info) else { return Ok(None) };
+        let wanted = Wanted { session: &self.session, agent: Some(&user.agent), model: Some(&user.model) };
+        match self.shared().runners.resolve(&wanted) {
+            Ok(resolved) => Ok(Some(resolved)),
+            Err(error) => {
+                tracing::warn!(session = %self.session.id, %error, "a waiting prompt can no longer be run");
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn push_prompt_ended(&mut self, message_id: MessageId, reason: EndReason) {
+        let session_id = self.session.id.clone();
+        self.unsaved.push(EventBody::PromptEnded(PromptEnded {
+            session_id,
+            message_id,
+            reason,
+            extra: Extra::new(),
+        }));
+    }
+
+    pub(super) fn push_status(&mut self, status: SessionStatus) {
+        let session_id = self.session.id.clone();
+        self.unsaved.push(EventBody::SessionStatus(StatusChanged {
+            session_id,
+            status,
+            extra: Extra::new(),
+        }));
+    }
+
+    /// The idle pair: the only place that makes one.
+    pub(super) fn push_idle(&mut self, reason: EndReason) {
+        self.shared().registry.count_end(reason);
+        self.push_status(SessionStatus::idle(reason));
+        let session_id = self.session.id.clone();
+        self.unsaved.push(EventBody::SessionIdle(SessionOnly { session_id, extra: Extra::new() }));
+    }
+
+    /// The event that tells clients that a request waits no longer.
+    pub(super) fn withdrawal(request: &Request) -> EventBody {
+        use protocol::event::{PermissionAnswered, QuestionDismissed};
+        use protocol::request::PermissionReply;
+        match request {
+            Request::Permission(it) => EventBody::PermissionReplied(PermissionAnswered {
+                session_id: it.session_id.clone(),
+                request_id: it.id.clone(),
+                reply: PermissionReply::Reject,
+                extra: Extra::new(),
+            }),
+            Request::Question(it) => EventBody::QuestionRejected(QuestionDismissed {
+                session_id: it.session_id.clone(),
+                request_id: it.id.clone(),
+                extra: Extra::new(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Everything an actor can be asked from outside.
+
+use protocol::{
+    MessageId, Part, PartId, Session, SessionId,
+    agent_event::Answer,
+    prompt::{PromptInput, SessionPatch},
+};
+use tokio::sync::oneshot;
+
+use crate::{Error, sessions::Submitted};
+
+/// A command to a session actor. A dropped reply means that the session is gone.
+pub(crate) enum Command {
+    /// Accept a prompt.
+    Submit(Box<PromptInput>, oneshot::Sender<Result<Submitted, Error>>),
+    /// Stop, and answer when idle.
+    Abort(oneshot::Sender<()>),
+    /// The server goes down: stop, and answer when idle.
+    Interrupt(oneshot::Sender<()>),
+    /// Answer a request.
+    Reply {
+        /// Permission or question.
+        kind: &'static str,
+        /// Which.
+        id: String,
+        /// What the person said.
+        answer: Answer,
+        /// Resolves when the answer is stored.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Change the session.
+    Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
+    /// Change a message or part.
+    Edit(Edit, oneshot::Sender<Result<(), Error>>),
+    /// A child's turn has ended.
+    ChildEnded(SessionId),
+    /// Stop, then delete.
+    Delete(oneshot::Sender<Result<(), Error>>),
+    /// Nothing but start up, which repairs what a dead owner left.
+    Settle(oneshot::Sender<()>),
+}
+
+/// A change that a person makes by hand.
+pub(crate) enum Edit {
+    /// Remove a message with its parts.
+    RemoveMessage(MessageId),
+    /// Replace a part.
+    ReplacePart(Box<Part>),
+    /// Remove a part.
+    RemovePart(MessageId, PartId),
+}

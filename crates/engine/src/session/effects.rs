@@ -1,0 +1,300 @@
+//! Doing what the lifecycle says, and hearing what the runner says.
+
+use protocol::{
+    AgentEvent, EndReason, EventBody, Extra, MessageError, MessageId, SessionId, SessionStatus, TurnEnd,
+    event::PromptStarted,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    actor::Actor,
+    command::Command,
+    run::{Running, Said},
+    turn::{Call, ChildStarted, Turn},
+};
+use crate::{
+    lifecycle::{Effect, Input, Run},
+    limits::MAX_CALLS,
+    ports::{ChildEnd, ChildSpec},
+    sessions::Submitted,
+    transcript::Transcript,
+};
+
+/// Things to do once the events before them are stored and published.
+enum After {
+    Prompt(MessageId, EndReason),
+    Idle,
+}
+
+impl Actor {
+    /// Advances the lifecycle and carries out what comes of it.
+    pub(super) async fn step(&mut self, input: Input<MessageId, SessionId>) {
+        let waited = self.life.waiting();
+        let effects = self.life.step(input);
+        self.perform(effects).await;
+        let change = i64::try_from(self.life.waiting()).unwrap_or(0) - i64::try_from(waited).unwrap_or(0);
+        // Prompts are counted as waiting when they are accepted, which is before this step.
+        if change < 0 {
+            self.shared().registry.count_waiting(change);
+        }
+    }
+
+    /// Carries out effects in order. What ends a turn ends up in one transaction.
+    async fn perform(&mut self, effects: Vec<Effect<MessageId, SessionId>>) {
+        let mut after = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Busy => self.push_status(SessionStatus::BUSY),
+                Effect::Retry => self.push_retry(),
+                Effect::Start { run, prompt } => {
+                    self.push_started(&prompt);
+                    self.flush().await;
+                    self.start(run, prompt);
+                }
+                Effect::Cancel { .. } => self.cancel_run(),
+                Effect::StopChild(child) => self.stop_child(child),
+                Effect::Close(reason) => self.close_run(reason),
+                Effect::EndPrompt { prompt, reason } => {
+                    self.resolved.remove(&prompt);
+                    self.push_prompt_ended(prompt.clone(), reason);
+                    after.push(After::Prompt(prompt, reason));
+                }
+                Effect::Idle(reason) => {
+                    self.push_idle(reason);
+                    after.push(After::Idle);
+                }
+                // Asked for where the answer is used: see `said`.
+                Effect::Record | Effect::Joined(_) => {}
+            }
+        }
+        self.flush().await;
+        for after in after {
+            match after {
+                After::Prompt(prompt, reason) => {
+                    for waiter in self.prompt_waiters.remove(&prompt).into_iter().flatten() {
+                        let _ = waiter.send(reason);
+                    }
+                }
+                After::Idle => {
+                    for waiter in self.idle_waiters.drain(..) {
+                        let _ = waiter.send(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn push_retry(&mut self) {
+        if let Some((attempt, message, next)) = self.run.as_ref().and_then(|run| run.retry.clone()) {
+            self.push_status(SessionStatus::retry(attempt, message, next));
+        }
+    }
+
+    fn push_started(&mut self, prompt: &MessageId) {
+        let session_id = self.session.id.clone();
+        let message_id = prompt.clone();
+        self.unsaved.push(EventBody::PromptStarted(PromptStarted {
+            session_id,
+            message_id,
+            extra: Extra::new(),
+        }));
+    }
+
+    fn start(&mut self, number: Run, prompt: MessageId) {
+        let (calls, inbox) = mpsc::channel(MAX_CALLS);
+        let cancel = CancellationToken::new();
+        let Some(resolved) = self.resolved.remove(&prompt) else {
+            // Only reachable if a prompt was stepped without being resolved: end it as an error, visibly.
+            tracing::error!(session = %self.session.id, %prompt, "no runner is known for an accepted prompt");
+            let task = tokio::spawn(async {
+                TurnEnd::Error(MessageError::unknown("no agent can take this prompt"))
+            });
+            let model = protocol::message::ModelRef::new("unknown", "unknown");
+            let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
+            self.run = Some(Running::new(number, transcript, inbox, task, cancel));
+            return;
+        };
+        let transcript = Transcript::new(
+            &self.session,
+            resolved.agent.clone(),
+            resolved.model.clone(),
+            prompt.clone(),
+            self.latest,
+        );
+        let turn = Turn {
+            session: self.session.clone(),
+            prompt,
+            agent: resolved.agent,
+            model: resolved.model,
+            calls,
+            reads: self.shared().reads.clone(),
+            cancel: cancel.clone(),
+        };
+        let runner = resolved.runner;
+        // Spawned, so that a panic ends the turn and not the actor.
+        let task = tokio::spawn(async move { runner.run(turn).await });
+        self.run = Some(Running::new(number, transcript, inbox, task, cancel));
+    }
+
+    fn cancel_run(&mut self) {
+        let grace = self.shared().limits.runner_grace;
+        self.withdraw_all();
+        if let Some(run) = &mut self.run {
+            run.cancel(grace);
+        }
+    }
+
+    fn close_run(&mut self, reason: EndReason) {
+        self.withdraw_all();
+        if let Some(mut run) = self.run.take() {
+            let events =
+                run.transcript.close(reason, run.error.take(), &self.session, &self.sessions.shared.mint);
+            self.latest = self.latest.max(run.transcript.latest());
+            self.unsaved.extend(events);
+        }
+    }
+
+    fn stop_child(&self, child: SessionId) {
+        let sessions = self.sessions.clone();
+        tokio::spawn(async move {
+            if let Err(error) = sessions.abort(&child).await {
+                tracing::warn!(session = %child, %error, "a child session could not be stopped");
+            }
+        });
+    }
+
+    /// Hears the runner.
+    pub(super) async fn said(&mut self, said: Said) {
+        let Some(run) = self.run.as_ref().map(|run| run.number) else { return };
+        match said {
+            Said::Call(Call::Emit(event)) => self.report(run, event).await,
+            Said::Call(Call::Ask(ask, reply)) => self.ask_person(ask, reply).await,
+            Said::Call(Call::Join(reply)) => self.join(run, reply).await,
+            Said::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
+            Said::Call(Call::Flush(reply)) => {
+                self.flush().await;
+                let _ = reply.send(());
+            }
+            Said::Ended(end) => {
+                let (reason, error) = match end {
+                    TurnEnd::Completed => (EndReason::Completed, None),
+                    TurnEnd::Blocked => (EndReason::Blocked, None),
+                    TurnEnd::Budget { message } => (EndReason::Budget, Some(MessageError::unknown(message))),
+                    TurnEnd::Error(error) => (EndReason::Error, Some(error)),
+                    TurnEnd::Cancelled => (EndReason::Aborted, None),
+                };
+                if let Some(run) = &mut self.run {
+                    run.error = error;
+                }
+                self.step(Input::Ended { run, reason }).await;
+            }
+        }
+    }
+
+    async fn report(&mut self, run: Run, event: AgentEvent) {
+        match &event {
+            AgentEvent::Retrying { attempt, message, next } => {
+                if let Some(run) = &mut self.run {
+                    run.retry = Some((*attempt, message.clone(), *next));
+                }
+                return self.step(Input::Retrying { run }).await;
+            }
+            AgentEvent::Resumed => return self.step(Input::Resumed { run }).await,
+            _ => {}
+        }
+        if !self.life.step(Input::Report { run }).contains(&Effect::Record) {
+            return;
+        }
+        let interval = self.shared().limits.checkpoint;
+        let shared = self.sessions.shared.clone();
+        let Some(running) = &mut self.run else { return };
+        let events = running.transcript.apply(event, &mut self.session, &shared.mint);
+        self.latest = self.latest.max(running.transcript.latest());
+        for body in events {
+            if body.is_durable() {
+                self.unsaved.push(body);
+            } else {
+                if let Some(running) = &mut self.run {
+                    running.touched(interval);
+                }
+                self.flush().await;
+                shared.bus.publish(Some(&self.place), &shared.mint.event(body));
+            }
+        }
+        self.flush().await;
+    }
+
+    async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {
+        let waited = self.life.waiting();
+        let joined = self.life.step(Input::Join { run }).into_iter().find_map(|effect| match effect {
+            Effect::Joined(prompts) => Some(prompts),
+            _ => None,
+        });
+        let joined = joined.unwrap_or_default();
+        for prompt in &joined {
+            self.resolved.remove(prompt);
+            self.push_started(prompt);
+        }
+        if let (Some(last), Some(run)) = (joined.last(), &mut self.run) {
+            run.transcript.answer(last.clone(), self.latest);
+        }
+        self.flush().await;
+        let taken = i64::try_from(waited - self.life.waiting()).unwrap_or(0);
+        self.shared().registry.count_waiting(-taken);
+        let _ = reply.send(joined);
+    }
+
+    async fn start_child(
+        &mut self,
+        run: Run,
+        spec: ChildSpec,
+        reply: oneshot::Sender<Result<ChildStarted, String>>,
+    ) {
+        if self.life.is_stopping() {
+            let _ = reply.send(Err("the turn was stopped".into()));
+            return;
+        }
+        let started = self.sessions.start_child(&self.session, spec).await;
+        let (child, submitted) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                let _ = reply.send(Err(error.to_string()));
+                return;
+            }
+        };
+        let (ended, end) = oneshot::channel();
+        tokio::spawn(watch_child(
+            self.sessions.clone(),
+            child.clone(),
+            submitted,
+            self.myself.clone(),
+            ended,
+        ));
+        self.step(Input::ChildStarted { run, child: child.clone() }).await;
+        let _ = reply.send(Ok(ChildStarted { session: child, end }));
+    }
+}
+
+/// Waits for a child's turn to end and tells its parent.
+async fn watch_child(
+    sessions: crate::sessions::Sessions,
+    child: SessionId,
+    submitted: Submitted,
+    parent: mpsc::Sender<Command>,
+    ended: oneshot::Sender<ChildEnd>,
+) {
+    let reason = match submitted.end {
+        Some(end) => end.await.unwrap_or(EndReason::Interrupted),
+        None => EndReason::Completed,
+    };
+    let answer = sessions.shared.reads.last_answer(&child, Some(submitted.message.info.id())).await;
+    let parts = answer.ok().flatten().map(|answer| answer.parts).unwrap_or_default();
+    let text = parts.iter().filter_map(|part| match &part.body {
+        protocol::PartBody::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    let text = text.collect::<Vec<_>>().join("\n");
+    let _ = ended.send(ChildEnd { session: child.clone(), reason, text });
+    let _ = parent.send(Command::ChildEnded(child)).await;
+}

@@ -1,0 +1,107 @@
+//! One running runner, from the actor's side.
+
+use std::time::Duration;
+
+use protocol::{MessageError, Millis, Part, TurnEnd};
+use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::turn::Call;
+use crate::{lifecycle::Run, transcript::Transcript};
+
+/// A runner at work.
+pub(super) struct Running {
+    pub(super) number: Run,
+    pub(super) transcript: Transcript,
+    /// Why the run failed, for the message it leaves.
+    pub(super) error: Option<MessageError>,
+    /// What the run said about its wait.
+    pub(super) retry: Option<(u32, String, Millis)>,
+    calls: mpsc::Receiver<Call>,
+    task: JoinHandle<TurnEnd>,
+    cancel: CancellationToken,
+    /// When a cancelled runner is dropped.
+    drop_at: Option<Instant>,
+    /// When open text is saved next; set by the first delta after a save.
+    save_at: Option<Instant>,
+}
+
+/// What a runner did.
+pub(super) enum Said {
+    /// It asked or reported something.
+    Call(Call),
+    /// It is gone.
+    Ended(TurnEnd),
+}
+
+impl Running {
+    pub(super) fn new(
+        number: Run,
+        transcript: Transcript,
+        calls: mpsc::Receiver<Call>,
+        task: JoinHandle<TurnEnd>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let (error, retry, drop_at, save_at) = (None, None, None, None);
+        Self { number, transcript, error, retry, calls, task, cancel, drop_at, save_at }
+    }
+
+    /// The next thing the runner does. Its last words come before its end.
+    pub(super) async fn next(run: &mut Option<Self>) -> Said {
+        let Some(run) = run else { return std::future::pending().await };
+        tokio::select! {
+            biased;
+            Some(call) = run.calls.recv() => Said::Call(call),
+            end = &mut run.task => Said::Ended(end.unwrap_or_else(|error| {
+                if error.is_cancelled() { TurnEnd::Cancelled } else { TurnEnd::Error(crashed(error)) }
+            })),
+        }
+    }
+
+    /// Asks the runner to return; after the grace it is dropped.
+    pub(super) fn cancel(&mut self, grace: Duration) {
+        self.cancel.cancel();
+        self.drop_at = Some(Instant::now() + grace);
+    }
+
+    pub(super) fn drop_if_due(&mut self, now: Instant) {
+        if self.drop_at.is_some_and(|at| at <= now) {
+            self.drop_at = None;
+            self.task.abort();
+        }
+    }
+
+    /// Notes that there is text to save.
+    pub(super) fn touched(&mut self, interval: Duration) {
+        if self.save_at.is_none() {
+            self.save_at = Some(Instant::now() + interval);
+        }
+    }
+
+    pub(super) fn take_dirty(&mut self, now: Instant, interval: Duration) -> Vec<Part> {
+        if self.save_at.is_none_or(|at| at > now + interval / 8) {
+            return Vec::new();
+        }
+        self.save_at = None;
+        self.transcript.take_dirty()
+    }
+
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        self.drop_at.into_iter().chain(self.save_at)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn crashed(error: tokio::task::JoinError) -> MessageError {
+    let what = error.try_into_panic().ok().and_then(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+    });
+    let what = what.unwrap_or_else(|| "no message".into());
+    MessageError::unknown(format!("the agent crashed ({what}); the session can be used again"))
+}

@@ -1,0 +1,163 @@
+//! Accepting prompts: check, store for good, then promise.
+
+use protocol::{
+    EventBody, Extra, Message, MessageId, MessageWithParts, Part, PartBody, Rest, UserMessage,
+    event::{PartInfo, PromptQueued},
+    message::{ModelRef, UserTime},
+    prompt::{Delivery, PartInput, PartInputBody, PromptInput},
+    request::{Action, Rule},
+    session::SessionModel,
+};
+use tokio::sync::oneshot;
+
+use super::actor::Actor;
+use crate::{
+    Error,
+    limits::{MAX_PARTS, MAX_WAITING},
+    ports::{Resolved, Wanted},
+    sessions::Submitted,
+};
+
+/// A prompt that is stored and has to be stepped.
+type Start = Option<(MessageId, Delivery)>;
+
+impl Actor {
+    pub(super) async fn submit(&mut self, input: PromptInput) -> Result<(Submitted, Start), Error> {
+        if self.shared().registry.is_closed() {
+            return Err(Error::Closing);
+        }
+        if let Some(id) = &input.message_id
+            && let Some(known) = self.shared().reads.message(&self.session.id, id).await?
+        {
+            return self.repeat(known).await;
+        }
+        let parts = input.parts.len();
+        if parts > MAX_PARTS {
+            return Err(Error::Invalid(format!(
+                "a prompt may have at most {MAX_PARTS} parts, this one has {parts}"
+            )));
+        }
+        if self.life.waiting() >= MAX_WAITING {
+            return Err(Error::Overloaded(format!(
+                "{MAX_WAITING} prompts are waiting in this session already"
+            )));
+        }
+        self.accept(input).await
+    }
+
+    /// The same `messageID` again: nothing happens twice, but the caller learns how it ends.
+    async fn repeat(&mut self, known: MessageWithParts) -> Result<(Submitted, Start), Error> {
+        let Message::User(user) = &known.info else {
+            return Err(Error::Invalid(format!("message {} is not a prompt", known.info.id())));
+        };
+        let open = self.shared().reads.prompts(&self.session.id).await?;
+        let end = if open.iter().any(|prompt| prompt.message == user.id) {
+            Some(self.wait_for(user.id.clone()))
+        } else {
+            None
+        };
+        // No receiver for a prompt that ended: its answer is there to be read.
+        let end = end.or_else(|| {
+            let (send, receive) = oneshot::channel();
+            let _ = send.send(protocol::EndReason::Completed);
+            Some(receive)
+        });
+        Ok((Submitted { message: known, end }, None))
+    }
+
+    fn wait_for(&mut self, prompt: MessageId) -> oneshot::Receiver<protocol::EndReason> {
+        let (send, receive) = oneshot::channel();
+        self.prompt_waiters.entry(prompt).or_default().push(send);
+        receive
+    }
+
+    async fn accept(&mut self, input: PromptInput) -> Result<(Submitted, Start), Error> {
+        let model = input
+            .model
+            .clone()
+            .map(|model| ModelRef { variant: model.variant.or_else(|| input.variant.clone()), ..model });
+        let wanted = Wanted { session: &self.session, agent: input.agent.as_deref(), model: model.as_ref() };
+        let resolved = self.shared().runners.resolve(&wanted)?;
+        let no_reply = input.no_reply == Some(true);
+        let delivery = input.delivery.unwrap_or_default();
+        let before = (self.session.clone(), self.latest);
+        let message = self.store_prompt(input, &resolved);
+        let id = message.info.id().clone();
+        if !no_reply {
+            let (session_id, message_id) = (self.session.id.clone(), id.clone());
+            let queued = PromptQueued { session_id, message_id, delivery, extra: Extra::new() };
+            self.unsaved.push(EventBody::PromptQueued(queued));
+        }
+        self.push_session();
+        if let Err(error) = self.save(true).await {
+            (self.session, self.latest) = before;
+            return Err(error);
+        }
+        if no_reply {
+            return Ok((Submitted { message, end: None }, None));
+        }
+        self.shared().registry.count_prompt();
+        self.shared().registry.count_waiting(1);
+        self.resolved.insert(id.clone(), resolved);
+        let end = Some(self.wait_for(id.clone()));
+        Ok((Submitted { message, end }, Some((id, delivery))))
+    }
+
+    /// Builds the user message and its parts and queues their events.
+    fn store_prompt(&mut self, input: PromptInput, resolved: &Resolved) -> MessageWithParts {
+        let now = self.shared().mint.now();
+        let id = input.message_id.unwrap_or_else(|| self.shared().mint.id());
+        self.latest = now.max(self.latest + 1);
+        if let Some(tools) = &input.tools {
+            self.session.permission = Some(tools.iter().map(tool_rule).collect());
+        }
+        self.session.agent = Some(resolved.agent.clone());
+        self.session.model = Some(SessionModel {
+            id: resolved.model.model_id.clone(),
+            provider_id: resolved.model.provider_id.clone(),
+            variant: Some(resolved.model.variant.clone().unwrap_or_else(|| "default".into())),
+            extra: Rest::NONE,
+        });
+        self.session.time.updated = now;
+        let user = Message::User(Box::new(UserMessage {
+            id: id.clone(),
+            session_id: self.session.id.clone(),
+            time: UserTime { created: self.latest, extra: Extra::new() },
+            agent: resolved.agent.clone(),
+            model: resolved.model.clone(),
+            format: input.format,
+            summary: None,
+            system: input.system,
+            tools: input.tools,
+            extra: Extra::new(),
+        }));
+        self.push_message(user.clone());
+        let parts: Vec<Part> = input.parts.into_iter().map(|part| self.stored_part(&id, part)).collect();
+        for part in &parts {
+            let (session_id, part) = (self.session.id.clone(), part.clone());
+            let info = PartInfo { session_id, part, time: now, extra: Extra::new() };
+            self.unsaved.push(EventBody::PartUpdated(info));
+        }
+        MessageWithParts::new(user, parts)
+    }
+
+    fn stored_part(&self, message: &MessageId, input: PartInput) -> Part {
+        let body = match input.body {
+            PartInputBody::Text(part) => PartBody::Text(part),
+            PartInputBody::File(part) => PartBody::File(part),
+            PartInputBody::Agent(part) => PartBody::Agent(part),
+            PartInputBody::Subtask(part) => PartBody::Subtask(part),
+        };
+        Part {
+            id: input.id.unwrap_or_else(|| self.shared().mint.id()),
+            session_id: self.session.id.clone(),
+            message_id: message.clone(),
+            body,
+        }
+    }
+}
+
+/// The legacy `tools` map as rules.
+fn tool_rule((tool, on): (&String, &bool)) -> Rule {
+    Rule::new(tool.clone(), "*", if *on { Action::Allow } else { Action::Deny })
+}

@@ -1,0 +1,231 @@
+//! The facade every edge calls: create, submit, abort, reply, subscribe, read.
+//!
+//! A session has an actor only while something happens to it. The facade keeps the registry of live actors,
+//! starts one when a command needs it, and lets it go when the session is idle: an idle session costs rows in
+//! the store and nothing in memory.
+
+mod create;
+mod edit;
+mod fork;
+mod read;
+mod registry;
+mod stream;
+
+use std::{fmt, sync::Arc};
+
+use protocol::{
+    EndReason, MessageId, MessageWithParts, PermissionId, QuestionId, Session, SessionId,
+    agent_event::Answer,
+    prompt::PromptInput,
+    request::{Answers, PermissionReply, Request},
+};
+use tokio::sync::oneshot;
+
+pub use create::Home;
+pub use registry::Stats;
+pub use stream::{Stream, StreamItem};
+
+use crate::{
+    Error,
+    bus::Bus,
+    limits::Limits,
+    mint::Mint,
+    ports::{Clock, Log, Random, Reads, Runners},
+    session::Command,
+};
+use registry::Registry;
+
+/// What the engine is built from.
+pub struct Parts {
+    /// Where things become durable.
+    pub log: Arc<dyn Log>,
+    /// Where things are read.
+    pub reads: Arc<dyn Reads>,
+    /// Who takes turns.
+    pub runners: Arc<dyn Runners>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The random source.
+    pub random: Arc<dyn Random>,
+    /// The fan-out; it must be the observer of `log`.
+    pub bus: Arc<Bus>,
+    /// Bounds.
+    pub limits: Limits,
+    /// The server's version, for new sessions.
+    pub version: String,
+}
+
+/// Shared by the facade and all actors.
+pub(crate) struct Shared {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) runners: Arc<dyn Runners>,
+    pub(crate) mint: Mint,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) limits: Limits,
+    pub(crate) version: String,
+    pub(crate) registry: Registry,
+}
+
+/// All sessions of a server.
+#[derive(Clone)]
+pub struct Sessions {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Sessions")
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Parts")
+    }
+}
+
+/// An accepted prompt.
+#[derive(Debug)]
+pub struct Submitted {
+    /// The stored user message.
+    pub message: MessageWithParts,
+    /// Resolves with how the prompt ended; nothing if it asked for no reply.
+    pub end: Option<oneshot::Receiver<EndReason>>,
+}
+
+impl Sessions {
+    /// An engine on its ports.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { log, reads, runners, clock, random, bus, limits, version } = parts;
+        let mint = Mint::new(clock, random);
+        let registry = Registry::default();
+        Self { shared: Arc::new(Shared { log, reads, runners, mint, bus, limits, version, registry }) }
+    }
+
+    /// Repairs what a dead owner left: closes open turns as interrupted and takes up waiting prompts. To be
+    /// called once, before the first request is served.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        let (_, newest) = self.shared.reads.bounds().await?;
+        self.shared.bus.seed(newest);
+        let unfinished = self.shared.reads.unfinished().await?;
+        for id in &unfinished {
+            self.shared.registry.suspect(id.clone());
+            self.ask(id, Command::Settle).await?;
+        }
+        Ok(unfinished.len())
+    }
+
+    /// Accepts a prompt: resolves after it is stored for good.
+    pub async fn submit(&self, id: &SessionId, input: PromptInput) -> Result<Submitted, Error> {
+        self.ask(id, |reply| Command::Submit(Box::new(input), reply)).await?
+    }
+
+    /// Accepts a prompt and waits until it was worked on: the assistant message that answers it.
+    pub async fn prompt(&self, id: &SessionId, input: PromptInput) -> Result<MessageWithParts, Error> {
+        let Submitted { message, end } = self.submit(id, input).await?;
+        let Some(end) = end else { return Ok(message) };
+        end.await.map_err(|_| Error::Closing)?;
+        self.answer(id, message.info.id()).await
+    }
+
+    /// The newest assistant message for a prompt, or for the session if the prompt was never taken up.
+    async fn answer(&self, id: &SessionId, prompt: &MessageId) -> Result<MessageWithParts, Error> {
+        let reads = &self.shared.reads;
+        if let Some(answer) = reads.last_answer(id, Some(prompt)).await? {
+            return Ok(answer);
+        }
+        match reads.last_answer(id, None).await? {
+            Some(answer) => Ok(answer),
+            None => self.message(id, prompt).await,
+        }
+    }
+
+    /// Stops whatever the session does and waits until it is idle. An idle session is left alone.
+    pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
+        if self.shared.registry.is_live(id) { self.ask(id, Command::Abort).await } else { Ok(()) }
+    }
+
+    /// Answers a permission.
+    pub async fn reply_permission(
+        &self,
+        id: &PermissionId,
+        reply: PermissionReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let answer = match reply {
+            PermissionReply::Once => Answer::Once,
+            PermissionReply::Always => Answer::Always,
+            PermissionReply::Reject => Answer::Rejected { message },
+        };
+        self.reply("Permission", id.as_str(), answer).await
+    }
+
+    /// Answers a question.
+    pub async fn reply_question(&self, id: &QuestionId, answers: Answers) -> Result<(), Error> {
+        self.reply("Question", id.as_str(), Answer::Answers(answers)).await
+    }
+
+    /// Dismisses a question.
+    pub async fn reject_question(&self, id: &QuestionId) -> Result<(), Error> {
+        self.reply("Question", id.as_str(), Answer::Rejected { message: None }).await
+    }
+
+    async fn reply(&self, kind: &'static str, id: &str, answer: Answer) -> Result<(), Error> {
+        let requests = self.shared.reads.requests().await?;
+        let session = requests
+            .iter()
+            .map(|(_, request)| request)
+            .find(|request| request.id() == id)
+            .map(Request::session_id)
+            .ok_or_else(|| Error::NoRequest { kind, id: id.to_owned() })?;
+        self.ask(session, |reply| Command::Reply { kind, id: id.to_owned(), answer, reply }).await?
+    }
+
+    /// Deletes a session and its children, stopping what they do.
+    pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
+        self.get(id).await?;
+        // Stop the parent first, so that it cannot start more children meanwhile.
+        self.abort(id).await?;
+        for child in self.children(id).await? {
+            Box::pin(self.delete(&child.id)).await?;
+        }
+        self.ask(id, Command::Delete).await?
+    }
+
+    /// Ends every turn as interrupted and every stream, and accepts nothing more.
+    pub async fn shutdown(&self) {
+        let live = self.shared.registry.close();
+        let ended = futures::future::join_all(live.iter().map(|id| self.ask(id, Command::Interrupt)));
+        if tokio::time::timeout(self.shared.limits.shutdown, ended).await.is_err() {
+            tracing::warn!("some turns did not end in time; the next start will close them");
+        }
+        self.shared.bus.close();
+    }
+
+    /// Sends a command to a session's actor, starting it if need be, and waits for the answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        id: &SessionId,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.send(id, command(reply))?;
+        // An actor that found no session, or could not read it, drops the command.
+        match answer.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(match self.shared.reads.session(id).await? {
+                Some(_) => Error::Closing,
+                None => Error::no_session(id),
+            }),
+        }
+    }
+
+    /// The session as an edge shows it.
+    pub async fn get(&self, id: &SessionId) -> Result<Session, Error> {
+        match self.shared.reads.session(id).await? {
+            Some((session, _)) => Ok(session),
+            None => Err(Error::no_session(id)),
+        }
+    }
+}

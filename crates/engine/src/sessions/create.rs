@@ -1,0 +1,151 @@
+//! New sessions.
+
+use std::sync::Arc;
+
+use protocol::{
+    EventBody, Extra, Session, SessionId,
+    event::SessionInfo,
+    number::Number,
+    prompt::{PromptInput, SessionInput},
+    session::{SessionModel, SessionTime, Tokens},
+};
+
+use super::{Sessions, Submitted};
+use crate::{
+    Error,
+    limits::MAX_DEPTH,
+    ports::{ChildSpec, Commit},
+};
+
+const ADJECTIVES: [&str; 24] = [
+    "amber", "brave", "brisk", "calm", "clever", "crisp", "dapper", "eager", "fair", "gentle", "happy",
+    "keen", "lively", "lucid", "mellow", "nimble", "proud", "quick", "quiet", "sunny", "swift", "tidy",
+    "vivid", "witty",
+];
+const NOUNS: [&str; 24] = [
+    "badger", "beacon", "brook", "cedar", "comet", "coral", "falcon", "fern", "harbor", "heron", "island",
+    "lantern", "maple", "meadow", "otter", "pebble", "pine", "planet", "relay", "river", "sparrow", "summit",
+    "willow", "wren",
+];
+
+/// Where a session lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// Absolute path.
+    pub directory: String,
+    /// The project it belongs to.
+    pub project: String,
+    /// The directory relative to the worktree.
+    pub path: String,
+}
+
+impl Sessions {
+    /// Creates a session.
+    pub async fn create(&self, home: Home, input: SessionInput) -> Result<Session, Error> {
+        if let Some(parent) = &input.parent_id {
+            self.get(parent).await?;
+        }
+        let session = self.draft(home, input);
+        self.store_new(&session, Vec::new()).await?;
+        Ok(session)
+    }
+
+    /// Creates a child of `parent` and gives it its prompt.
+    pub(crate) async fn start_child(
+        &self,
+        parent: &Session,
+        spec: ChildSpec,
+    ) -> Result<(SessionId, Submitted), Error> {
+        self.check_depth(parent).await?;
+        let home = Home {
+            directory: parent.directory.clone(),
+            project: parent.project_id.clone(),
+            path: parent.path.clone().unwrap_or_default(),
+        };
+        let ChildSpec { title, agent, model, prompt } = spec;
+        let input = SessionInput {
+            parent_id: Some(parent.id.clone()),
+            title: Some(title),
+            permission: parent.permission.clone(),
+            ..SessionInput::default()
+        };
+        let session = self.create(home, input).await?;
+        let prompt = PromptInput { agent, model, ..PromptInput::text(prompt) };
+        let submitted = Box::pin(self.submit(&session.id, prompt)).await?;
+        Ok((session.id, submitted))
+    }
+
+    /// A model that starts subagents from subagents must come to an end.
+    async fn check_depth(&self, parent: &Session) -> Result<(), Error> {
+        let mut above = parent.parent_id.clone();
+        for _ in 1..MAX_DEPTH {
+            let Some(id) = above else { return Ok(()) };
+            above = self.get(&id).await?.parent_id;
+        }
+        match above {
+            None => Ok(()),
+            Some(_) => Err(Error::Invalid(format!("subagents may not nest deeper than {MAX_DEPTH}"))),
+        }
+    }
+
+    pub(super) fn draft(&self, home: Home, input: SessionInput) -> Session {
+        let mint = &self.shared.mint;
+        let now = mint.now();
+        let kind = if input.parent_id.is_some() { "Child" } else { "New" };
+        let pick =
+            |words: &[&str]| words.get(mint.below(words.len())).map_or_else(String::new, ToString::to_string);
+        Session {
+            id: mint.id(),
+            slug: format!("{}-{}", pick(&ADJECTIVES), pick(&NOUNS)),
+            project_id: home.project,
+            workspace_id: input.workspace_id,
+            directory: home.directory,
+            path: Some(home.path),
+            parent_id: input.parent_id,
+            title: input
+                .title
+                .unwrap_or_else(|| format!("{kind} session - {}", protocol::time::iso8601(now))),
+            agent: input.agent,
+            model: input
+                .model
+                .map(|model| SessionModel { variant: model.variant.or(Some("default".into())), ..model }),
+            version: self.shared.version.clone(),
+            cost: Some(Number(0.0)),
+            tokens: Some(Tokens::default()),
+            summary: None,
+            share: None,
+            metadata: input.metadata,
+            permission: input.permission,
+            revert: None,
+            time: SessionTime {
+                created: now,
+                updated: now,
+                compacting: None,
+                archived: None,
+                extra: Extra::new(),
+            },
+            extra: Extra::new(),
+        }
+    }
+
+    /// Stores a session that nobody knows yet, with what it is born with.
+    pub(super) async fn store_new(&self, session: &Session, more: Vec<EventBody>) -> Result<(), Error> {
+        let created = EventBody::SessionCreated(SessionInfo {
+            session_id: session.id.clone(),
+            info: session.clone(),
+            extra: Extra::new(),
+        });
+        let events =
+            std::iter::once(created).chain(more).map(|body| self.shared.mint.encoded(body)).collect();
+        let commit = Commit {
+            session: session.id.clone(),
+            directory: Arc::from(session.directory.as_str()),
+            project: Arc::from(session.project_id.as_str()),
+            expected: 0,
+            events,
+            flush: true,
+        };
+        self.shared.log.append(commit).await?;
+        Ok(())
+    }
+}

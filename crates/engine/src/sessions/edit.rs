@@ -1,0 +1,45 @@
+//! Changes that a person makes by hand.
+
+use protocol::{MessageId, Part, PartId, Session, SessionId, prompt::SessionPatch};
+
+use super::Sessions;
+use crate::{
+    Error,
+    session::{Command, Edit},
+};
+
+impl Sessions {
+    /// Changes title, metadata, rules or archiving.
+    pub async fn update(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, Error> {
+        self.ask(id, |reply| Command::Update(patch, reply)).await?
+    }
+
+    /// Removes a message; not while the session is busy.
+    pub async fn delete_message(&self, id: &SessionId, message: &MessageId) -> Result<(), Error> {
+        self.message(id, message).await?;
+        self.edit(id, Edit::RemoveMessage(message.clone())).await
+    }
+
+    /// Replaces a part; not while its message is being written.
+    pub async fn update_part(&self, id: &SessionId, part: Part) -> Result<Part, Error> {
+        self.part(id, &part.message_id, &part.id).await?;
+        self.edit(id, Edit::ReplacePart(Box::new(part.clone()))).await?;
+        Ok(part)
+    }
+
+    /// Removes a part; not while its message is being written.
+    pub async fn delete_part(&self, id: &SessionId, message: &MessageId, part: &PartId) -> Result<(), Error> {
+        self.part(id, message, part).await?;
+        self.edit(id, Edit::RemovePart(message.clone(), part.clone())).await
+    }
+
+    async fn part(&self, id: &SessionId, message: &MessageId, part: &PartId) -> Result<Part, Error> {
+        self.get(id).await?;
+        let found = self.shared.reads.part(id, message, part).await?;
+        found.ok_or_else(|| Error::NotFound { kind: "Part", id: part.to_string() })
+    }
+
+    async fn edit(&self, id: &SessionId, edit: Edit) -> Result<(), Error> {
+        self.ask(id, |reply| Command::Edit(edit, reply)).await?
+    }
+}

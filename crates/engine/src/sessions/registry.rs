@@ -1,0 +1,139 @@
+//! Which actors are alive, and what they have counted.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use protocol::{EndReason, SessionId};
+use tokio::sync::mpsc;
+
+use super::Sessions;
+use crate::{
+    Error,
+    bus::BusStats,
+    limits::MAX_INBOX,
+    session::{self, Command},
+};
+
+/// Live actors by session.
+#[derive(Default)]
+pub(crate) struct Registry {
+    actors: Mutex<HashMap<SessionId, mpsc::Sender<Command>>>,
+    /// Sessions whose last owner died or gave up: the next actor repairs them first.
+    suspects: Mutex<HashSet<SessionId>>,
+    closed: AtomicBool,
+    ended: [AtomicU64; EndReason::ALL.len()],
+    waiting: AtomicI64,
+    prompts: AtomicU64,
+}
+
+/// Numbers for the metrics route.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Sessions with something going on.
+    pub live: usize,
+    /// Prompts that wait for their turn.
+    pub waiting: i64,
+    /// Prompts accepted since the start.
+    pub prompts: u64,
+    /// Turns that ended since the start, by reason.
+    pub ended: Vec<(EndReason, u64)>,
+    /// The fan-out.
+    pub bus: BusStats,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::Sender<Command>>> {
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_live(&self, id: &SessionId) -> bool {
+        self.lock().contains_key(id)
+    }
+
+    pub(crate) fn suspect(&self, id: SessionId) {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    pub(crate) fn take_suspect(&self, id: &SessionId) -> bool {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    /// Lets an actor go, unless a command reached it meanwhile. Commands are put into the inbox under the same
+    /// lock, so none can fall between.
+    pub(crate) fn retire(&self, id: &SessionId, inbox: &mpsc::Receiver<Command>) -> bool {
+        let mut actors = self.lock();
+        let empty = inbox.is_empty();
+        if empty {
+            actors.remove(id);
+        }
+        empty
+    }
+
+    /// Lets an actor go whatever is in its inbox: it cannot go on.
+    pub(crate) fn remove(&self, id: &SessionId) {
+        self.lock().remove(id);
+    }
+
+    /// Accepts nothing more; the sessions that were live.
+    pub(super) fn close(&self) -> Vec<SessionId> {
+        self.closed.store(true, Ordering::Release);
+        self.lock().keys().cloned().collect()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn count_end(&self, reason: EndReason) {
+        let index = EndReason::ALL.iter().position(|other| *other == reason).unwrap_or(0);
+        if let Some(counter) = self.ended.get(index) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count_prompt(&self) {
+        self.prompts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_waiting(&self, change: i64) {
+        self.waiting.fetch_add(change, Ordering::Relaxed);
+    }
+}
+
+impl Sessions {
+    pub(super) fn send(&self, id: &SessionId, command: Command) -> Result<(), Error> {
+        let registry = &self.shared.registry;
+        if registry.is_closed() && !matches!(command, Command::Interrupt(_)) {
+            return Err(Error::Closing);
+        }
+        let mut actors = registry.lock();
+        let inbox = actors.entry(id.clone()).or_insert_with(|| {
+            let (inbox, commands) = mpsc::channel(MAX_INBOX);
+            session::spawn(self.clone(), id.clone(), commands, inbox.clone());
+            inbox
+        });
+        inbox.try_send(command).map_err(|_| {
+            Error::Overloaded(format!(
+                "session {id} has more than {MAX_INBOX} commands waiting; try again later"
+            ))
+        })
+    }
+
+    /// Numbers for the metrics route.
+    pub fn stats(&self) -> Stats {
+        let registry = &self.shared.registry;
+        let ended = EndReason::ALL.iter().zip(&registry.ended);
+        Stats {
+            live: registry.lock().len(),
+            waiting: registry.waiting.load(Ordering::Relaxed),
+            prompts: registry.prompts.load(Ordering::Relaxed),
+            ended: ended.map(|(reason, count)| (*reason, count.load(Ordering::Relaxed))).collect(),
+            bus: self.shared.bus.stats(),
+        }
+    }
+}

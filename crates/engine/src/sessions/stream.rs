@@ -1,0 +1,129 @@
+//! A client's event stream: what it missed, what is open, then what happens.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use protocol::{
+    EventBody, Extra,
+    event::{PartInfo, Resync},
+};
+
+use super::{Sessions, Shared};
+use crate::{
+    Error,
+    bus::{Frame, Lagged, Place, Scope, Subscription},
+    limits::REPLAY_PAGE,
+    ports::Span,
+};
+
+/// What a stream yields.
+#[derive(Debug)]
+pub enum StreamItem {
+    /// Frames to send, in order.
+    Frames(Vec<Arc<Frame>>),
+    /// The client fell behind and is cut off; it may resume.
+    Lagged(Lagged),
+    /// The server goes down.
+    End,
+}
+
+/// A client's event stream.
+pub struct Stream {
+    shared: Arc<Shared>,
+    directory: Option<Arc<str>>,
+    /// Replay from here…
+    after: u64,
+    /// …up to here; everything later comes live.
+    upto: u64,
+    /// Sent after the replay: a resync notice, then the open parts.
+    then: VecDeque<Arc<Frame>>,
+    live: Subscription,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Stream")
+            .field("after", &self.after)
+            .field("upto", &self.upto)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// Joins the event stream, of one directory or of all. With a cursor, what happened since is replayed
+    /// first; if the log no longer reaches back that far, `server.resync` says so instead.
+    pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
+        let directory = scope.directory.clone();
+        let joined = self.shared.bus.subscribe(scope);
+        let mut then = VecDeque::new();
+        let mut after = joined.position;
+        if let Some(cursor) = cursor {
+            let (oldest, _) = self.shared.reads.bounds().await?;
+            if cursor.saturating_add(1) < oldest || cursor > joined.position {
+                let body = EventBody::ServerResync(Resync { oldest, extra: Extra::new() });
+                then.push_back(self.frame(None, body));
+            } else {
+                after = cursor;
+            }
+        }
+        for (place, part) in joined.open {
+            let session_id = part.session_id.clone();
+            let time = self.shared.mint.now();
+            let body = EventBody::PartUpdated(PartInfo { session_id, part, time, extra: Extra::new() });
+            then.push_back(self.frame(Some(&place), body));
+        }
+        let (shared, upto, live) = (self.shared.clone(), joined.position, joined.subscription);
+        Ok(Stream { shared, directory, after, upto, then, live })
+    }
+
+    /// A frame for one client only.
+    pub fn frame(&self, place: Option<&Place>, body: EventBody) -> Arc<Frame> {
+        Arc::new(Frame::live(place, self.shared.mint.encoded(body).json))
+    }
+
+    /// Publishes a live event to everybody who may see it.
+    pub fn publish(&self, place: Option<&Place>, body: EventBody) {
+        self.shared.bus.publish(place, &self.shared.mint.event(body));
+    }
+}
+
+impl Stream {
+    /// The next frames.
+    pub async fn next(&mut self) -> Result<StreamItem, Error> {
+        if self.after < self.upto {
+            let frames = self.replay().await?;
+            if !frames.is_empty() {
+                return Ok(StreamItem::Frames(frames));
+            }
+        }
+        if !self.then.is_empty() {
+            return Ok(StreamItem::Frames(self.then.drain(..).collect()));
+        }
+        Ok(match self.live.next().await {
+            Ok(frames) if frames.is_empty() => StreamItem::End,
+            Ok(frames) => StreamItem::Frames(frames),
+            Err(lagged) => StreamItem::Lagged(lagged),
+        })
+    }
+
+    async fn replay(&mut self) -> Result<Vec<Arc<Frame>>, Error> {
+        let span = Span {
+            after: self.after,
+            upto: self.upto,
+            directory: self.directory.clone(),
+            limit: REPLAY_PAGE,
+        };
+        let stored = self.shared.reads.replay(span).await?;
+        // A short page means the stretch is exhausted, whatever other directories wrote in between.
+        self.after = match stored.last() {
+            Some(last) if stored.len() >= REPLAY_PAGE => last.position,
+            _ => self.upto,
+        };
+        let frame = |stored: crate::ports::Stored| {
+            let place = Place { directory: stored.directory, project: stored.project };
+            let json: Bytes = stored.json;
+            Arc::new(Frame::durable(&place, stored.position, json))
+        };
+        Ok(stored.into_iter().map(frame).collect())
+    }
+}

@@ -1,0 +1,139 @@
+//! Shorthands for the events of one session.
+
+use protocol::{
+    AssistantMessage, EventBody, Extra, Message, MessageError, MessageId, Millis, Part, PartBody, PartId,
+    Session, SessionId, Todo,
+    event::{
+        FileChanged, FileWatched, MessageInfo, PartDelta, PartGone, PartInfo, SessionFailed, SessionInfo,
+        TodosReplaced,
+    },
+    message::{AssistantTime, MessagePath, ModelRef},
+    number::Number,
+    session::Tokens,
+};
+
+use crate::mint::Mint;
+
+/// Collects events of one session, in order.
+pub(crate) struct Emit<'a> {
+    session: SessionId,
+    mint: &'a Mint,
+    events: Vec<EventBody>,
+}
+
+impl<'a> Emit<'a> {
+    pub(crate) fn new(session: SessionId, mint: &'a Mint) -> Self {
+        Self { session, mint, events: Vec::new() }
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.mint.now()
+    }
+
+    pub(crate) fn into_events(self) -> Vec<EventBody> {
+        self.events
+    }
+
+    pub(crate) fn append(&mut self, events: Vec<EventBody>) {
+        self.events.extend(events);
+    }
+
+    pub(crate) fn session(&mut self, session: &mut Session) {
+        session.time.updated = self.now();
+        self.events.push(EventBody::SessionUpdated(SessionInfo {
+            session_id: self.session.clone(),
+            info: session.clone(),
+            extra: Extra::new(),
+        }));
+    }
+
+    pub(crate) fn message(&mut self, info: Message) {
+        let session_id = self.session.clone();
+        self.events.push(EventBody::MessageUpdated(MessageInfo { session_id, info, extra: Extra::new() }));
+    }
+
+    pub(crate) fn assistant(&mut self, message: &AssistantMessage) {
+        self.message(Message::Assistant(Box::new(message.clone())));
+    }
+
+    /// A fresh part of a message.
+    pub(crate) fn new_part(&self, message: &MessageId, body: PartBody) -> Part {
+        Part { id: self.mint.id(), session_id: self.session.clone(), message_id: message.clone(), body }
+    }
+
+    pub(crate) fn part(&mut self, part: Part) {
+        let (session_id, time) = (self.session.clone(), self.now());
+        self.events.push(EventBody::PartUpdated(PartInfo { session_id, part, time, extra: Extra::new() }));
+    }
+
+    pub(crate) fn delta(&mut self, part: &Part, delta: String) {
+        self.events.push(EventBody::PartDelta(PartDelta {
+            session_id: self.session.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+            field: "text".into(),
+            delta,
+            extra: Extra::new(),
+        }));
+    }
+
+    pub(crate) fn part_removed(&mut self, message_id: MessageId, part_id: PartId) {
+        let session_id = self.session.clone();
+        self.events.push(EventBody::PartRemoved(PartGone {
+            session_id,
+            message_id,
+            part_id,
+            extra: Extra::new(),
+        }));
+    }
+
+    pub(crate) fn todos(&mut self, todos: Vec<Todo>) {
+        let session_id = self.session.clone();
+        self.events.push(EventBody::TodoUpdated(TodosReplaced { session_id, todos, extra: Extra::new() }));
+    }
+
+    pub(crate) fn error(&mut self, error: MessageError) {
+        self.events.push(EventBody::SessionError(SessionFailed {
+            session_id: Some(self.session.clone()),
+            error: Some(error),
+            extra: Extra::new(),
+        }));
+    }
+
+    pub(crate) fn file_edited(&mut self, file: String) {
+        self.events.push(EventBody::FileEdited(FileChanged { file: file.clone(), extra: Extra::new() }));
+        let event = "change".into();
+        self.events.push(EventBody::FileWatcherUpdated(FileWatched { file, event, extra: Extra::new() }));
+    }
+}
+
+/// A fresh assistant message.
+pub(super) fn assistant(
+    session: &Session,
+    prompt: &MessageId,
+    agent: &str,
+    model: &ModelRef,
+    (cwd, root): (&str, &str),
+    created: Millis,
+    mint: &Mint,
+) -> AssistantMessage {
+    AssistantMessage {
+        id: mint.id(),
+        session_id: session.id.clone(),
+        parent_id: prompt.clone(),
+        time: AssistantTime { created, completed: None, extra: Extra::new() },
+        model_id: model.model_id.clone(),
+        provider_id: model.provider_id.clone(),
+        mode: agent.to_owned(),
+        agent: agent.to_owned(),
+        path: MessagePath::new(cwd, root),
+        cost: Number(0.0),
+        tokens: Tokens::default(),
+        variant: model.variant.clone(),
+        summary: None,
+        structured: None,
+        finish: None,
+        error: None,
+        extra: Extra::new(),
+    }
+}

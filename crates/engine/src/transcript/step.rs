@@ -1,0 +1,259 @@
+//! One open step: an assistant message and its parts.
+
+use std::collections::HashMap;
+
+use protocol::{
+    AgentEvent, AssistantMessage, Extra, Message, MessageError, MessageWithParts, Part, PartBody, PartId,
+    Session, ToolState,
+    message::Finish,
+    number::Number,
+    part::{
+        PartTime, PatchPart, ReasoningPart, StepFinishPart, StepStartPart, TextPart, ToolCompleted,
+        ToolFailed, ToolPart, ToolPending, ToolRunning,
+    },
+    session::Tokens,
+};
+
+use super::Emit;
+
+/// How a step ended.
+struct Finished {
+    reason: Finish,
+    tokens: Tokens,
+    cost: Number,
+    snapshot: Option<String>,
+    patch: Option<PatchPart>,
+    error: Option<MessageError>,
+}
+
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) message: AssistantMessage,
+    /// Text and reasoning by the runner's key; only open ones.
+    texts: HashMap<String, Streamed>,
+    /// Tools by call id, open or not: a late progress report must not reopen one.
+    tools: HashMap<String, Part>,
+    /// Finished text of this attempt, which a failed attempt takes back.
+    said: Vec<PartId>,
+}
+
+#[derive(Debug)]
+struct Streamed {
+    part: Part,
+    dirty: bool,
+}
+
+impl Step {
+    pub(super) fn new(message: AssistantMessage) -> Self {
+        Self { message, texts: HashMap::new(), tools: HashMap::new(), said: Vec::new() }
+    }
+
+    pub(super) fn start(&mut self, snapshot: Option<String>, emit: &mut Emit<'_>) {
+        emit.assistant(&self.message);
+        let body = PartBody::StepStart(StepStartPart { snapshot, extra: Extra::new() });
+        emit.part(emit.new_part(&self.message.id, body));
+    }
+
+    /// The message with its open parts, for closing.
+    pub(super) fn into_open(self) -> MessageWithParts {
+        let mut parts: Vec<Part> =
+            self.texts.into_values().map(|text| text.part).chain(self.tools.into_values()).collect();
+        parts.sort_by(|left, right| left.id.cmp(&right.id));
+        MessageWithParts::new(Message::Assistant(Box::new(self.message)), parts)
+    }
+
+    pub(super) fn take_dirty(&mut self) -> Vec<Part> {
+        self.texts
+            .values_mut()
+            .filter_map(|text| std::mem::take(&mut text.dirty).then(|| text.part.clone()))
+            .collect()
+    }
+
+    /// True when the step is over.
+    pub(super) fn apply(&mut self, report: AgentEvent, session: &mut Session, emit: &mut Emit<'_>) -> bool {
+        match report {
+            AgentEvent::TextStarted { key } => {
+                let time = Some(PartTime::started(emit.now()));
+                self.open_text(key, PartBody::Text(TextPart { time, ..TextPart::default() }), emit);
+            }
+            AgentEvent::ReasoningStarted { key } => {
+                let time = PartTime::started(emit.now());
+                let body = ReasoningPart { text: String::new(), time, metadata: None, extra: Extra::new() };
+                self.open_text(key, PartBody::Reasoning(body), emit);
+            }
+            AgentEvent::TextDelta { key, delta } | AgentEvent::ReasoningDelta { key, delta } => {
+                self.append_text(&key, delta, emit);
+            }
+            AgentEvent::TextEnded { key } => self.close_text(&key, None, emit),
+            AgentEvent::ReasoningEnded { key, metadata } => self.close_text(&key, metadata, emit),
+            AgentEvent::ToolPending { call, tool } => self.tool_pending(call, tool, emit),
+            AgentEvent::ToolRunning { call, tool, input, title, metadata } => {
+                let time = PartTime::started(emit.now());
+                let state = ToolRunning { input, title, metadata, time, extra: Extra::new() };
+                self.tool_running(call, tool, state, emit);
+            }
+            AgentEvent::ToolCompleted { call, output, title, metadata, attachments } => {
+                let attachments = (!attachments.is_empty()).then_some(attachments);
+                self.tool_ended(&call, emit, |input, time| {
+                    ToolState::Completed(ToolCompleted {
+                        input,
+                        output,
+                        title,
+                        metadata,
+                        time,
+                        attachments,
+                        extra: Extra::new(),
+                    })
+                });
+            }
+            AgentEvent::ToolFailed { call, error, metadata } => {
+                self.tool_ended(&call, emit, |input, time| {
+                    ToolState::Error(ToolFailed { input, error, metadata, time, extra: Extra::new() })
+                });
+            }
+            AgentEvent::AttemptWithdrawn => self.withdraw(emit),
+            AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error } => {
+                self.finish(Finished { reason, tokens, cost, snapshot, patch, error }, session, emit);
+                return true;
+            }
+            // The rest concerns the session and is handled by the transcript.
+            _ => {}
+        }
+        false
+    }
+
+    fn open_text(&mut self, key: String, body: PartBody, emit: &mut Emit<'_>) {
+        // The same key again means the runner lost track of an end; close the old one first.
+        self.close_text(&key, None, emit);
+        let part = emit.new_part(&self.message.id, body);
+        emit.part(part.clone());
+        self.texts.insert(key, Streamed { part, dirty: false });
+    }
+
+    fn append_text(&mut self, key: &str, delta: String, emit: &mut Emit<'_>) {
+        let Some(text) = self.texts.get_mut(key) else { return };
+        match &mut text.part.body {
+            PartBody::Text(part) => part.text.push_str(&delta),
+            PartBody::Reasoning(part) => part.text.push_str(&delta),
+            _ => {}
+        }
+        text.dirty = true;
+        emit.delta(&text.part, delta);
+    }
+
+    fn close_text(&mut self, key: &str, metadata: Option<Extra>, emit: &mut Emit<'_>) {
+        let Some(mut text) = self.texts.remove(key) else { return };
+        let now = Some(emit.now());
+        match &mut text.part.body {
+            PartBody::Text(part) => {
+                if let Some(time) = &mut part.time {
+                    time.end = now;
+                }
+            }
+            PartBody::Reasoning(part) => {
+                part.time.end = now;
+                part.metadata = metadata.or(part.metadata.take());
+            }
+            _ => {}
+        }
+        self.said.push(text.part.id.clone());
+        emit.part(text.part);
+    }
+
+    fn tool_pending(&mut self, call: String, tool: String, emit: &mut Emit<'_>) {
+        if self.tools.contains_key(&call) {
+            return;
+        }
+        let state = ToolState::Pending(ToolPending::default());
+        let part = self.tool_part(&call, tool, state, emit);
+        emit.part(part.clone());
+        self.tools.insert(call, part);
+    }
+
+    fn tool_running(&mut self, call: String, name: String, mut running: ToolRunning, emit: &mut Emit<'_>) {
+        match self.tools.get_mut(&call) {
+            Some(part) => {
+                let PartBody::Tool(tool) = &mut part.body else { return };
+                match &tool.state {
+                    // A progress report keeps the time the tool started.
+                    ToolState::Running(before) => running.time = before.time.clone(),
+                    ToolState::Pending(_) => {}
+                    ToolState::Completed(_) | ToolState::Error(_) => return,
+                }
+                tool.tool = name;
+                tool.state = ToolState::Running(running);
+                emit.part(part.clone());
+            }
+            None => {
+                let part = self.tool_part(&call, name, ToolState::Running(running), emit);
+                emit.part(part.clone());
+                self.tools.insert(call, part);
+            }
+        }
+    }
+
+    fn tool_ended(
+        &mut self,
+        call: &str,
+        emit: &mut Emit<'_>,
+        end: impl FnOnce(Extra, PartTime) -> ToolState,
+    ) {
+        let Some(part) = self.tools.get_mut(call).filter(|part| part.is_open()) else { return };
+        let PartBody::Tool(tool) = &mut part.body else { return };
+        let now = emit.now();
+        let start = if let ToolState::Running(running) = &tool.state { running.time.start } else { now };
+        tool.state = end(tool.state.input().clone(), PartTime::span(start, now));
+        emit.part(part.clone());
+    }
+
+    fn tool_part(&self, call: &str, tool: String, state: ToolState, emit: &Emit<'_>) -> Part {
+        let body = ToolPart { call_id: call.to_owned(), tool, state, metadata: None, extra: Extra::new() };
+        emit.new_part(&self.message.id, PartBody::Tool(Box::new(body)))
+    }
+
+    /// Takes back what a failed attempt said. Tools that already ran stay: they happened.
+    fn withdraw(&mut self, emit: &mut Emit<'_>) {
+        let mut gone = std::mem::take(&mut self.said);
+        gone.extend(self.texts.drain().map(|(_, text)| text.part.id));
+        self.tools.retain(|_, part| {
+            let keep = !part.is_open();
+            if !keep {
+                gone.push(part.id.clone());
+            }
+            keep
+        });
+        gone.sort();
+        for part in gone {
+            emit.part_removed(self.message.id.clone(), part);
+        }
+    }
+
+    fn finish(&mut self, end: Finished, session: &mut Session, emit: &mut Emit<'_>) {
+        let mut keys: Vec<(PartId, String)> =
+            self.texts.iter().map(|(key, text)| (text.part.id.clone(), key.clone())).collect();
+        keys.sort();
+        for (_, key) in keys {
+            self.close_text(&key, None, emit);
+        }
+        let Finished { reason, tokens, cost, snapshot, patch, error } = end;
+        session.cost.get_or_insert_default().0 += cost.0;
+        session.tokens.get_or_insert_default().add(&tokens);
+        self.message.finish = Some(reason);
+        self.message.cost += cost;
+        self.message.tokens = tokens.clone();
+        let body = StepFinishPart { reason, snapshot, cost, tokens, extra: Extra::new() };
+        emit.part(emit.new_part(&self.message.id, PartBody::StepFinish(body)));
+        emit.assistant(&self.message);
+        if let Some(patch) = patch {
+            emit.part(emit.new_part(&self.message.id, PartBody::Patch(patch)));
+        }
+        emit.session(session);
+        if error.is_some() {
+            self.message.error = error;
+        }
+        // Tools that the runner left open are closed with the message.
+        let tools = std::mem::take(&mut self.tools).into_values().collect();
+        let info = Message::Assistant(Box::new(self.message.clone()));
+        super::close(vec![MessageWithParts::new(info, tools)], None, emit);
+    }
+}
