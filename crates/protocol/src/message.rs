@@ -273,3 +273,36 @@ pub enum Finish {
     #[serde(other)]
     Unknown,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Ids, RANDOM_BYTES};
+
+    fn message(ids: &mut Ids, now: Millis, random: u8) -> Message {
+        Message::User(Box::new(UserMessage {
+            id: ids.next(now, [random; RANDOM_BYTES]),
+            session_id: "ses_1".parse().unwrap(),
+            time: UserTime { created: now, extra: Extra::new() },
+            agent: "build".into(),
+            model: ModelRef::new("demo", "demo"),
+            format: None,
+            summary: None,
+            system: None,
+            tools: None,
+            extra: Extra::new(),
+        }))
+    }
+
+    #[test]
+    fn messages_order_by_time_across_the_wrap_of_ids() {
+        let wrap = 26 << 36;
+        let mut ids = Ids::default();
+        let moments = [(wrap - 2, 0), (wrap - 1, 9), (wrap - 1, 1), (wrap, 0), (wrap + 1, 0)];
+        let written = moments.map(|(now, random)| message(&mut ids, now, random));
+        assert!(written[3].id() < written[0].id(), "the wrap lies between them");
+        let mut sorted = [4, 2, 0, 3, 1].map(|index| written[index].clone());
+        sorted.sort_by(|a, b| a.order().cmp(&b.order()));
+        assert_eq!(sorted, written);
+    }
+}

@@ -134,6 +134,17 @@ pub struct SessionInput {
     pub extra: Rest,
 }
 
+/// The body of `POST /session/{id}/fork`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkInput {
+    /// Only what came before this message is copied.
+    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
 /// The body of `PATCH /session/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionPatch {

@@ -96,6 +96,19 @@ pub enum PermissionReply {
     Reject,
 }
 
+/// The body of `POST /permission/{id}/reply`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionReplyInput {
+    /// The reply.
+    pub reply: PermissionReply,
+    /// With a rejection: what to do instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
 /// A question that waits for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRequest {
@@ -148,6 +161,16 @@ pub struct QuestionOption {
 
 /// Answers to a question request: one list of labels or free text per question.
 pub type Answers = Vec<Vec<String>>;
+
+/// The body of `POST /question/{id}/reply`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionReplyInput {
+    /// The answers.
+    pub answers: Answers,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
 
 /// Either kind of request.
 #[derive(Debug, Clone, PartialEq)]
