@@ -135,7 +135,7 @@ impl Decoder {
             b"data" => return self.add_data(&String::from_utf8_lossy(value)),
             b"event" => self.pending.event = Some(String::from_utf8_lossy(value).into_owned()),
             b"id" if !value.contains(&0) => {
-                self.pending.id = Some(String::from_utf8_lossy(value).into_owned())
+                self.pending.id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" => self.pending.retry = digits(value).or(self.pending.retry),
             // Comments and fields of the future.

@@ -1,5 +1,8 @@
 //! The wire format against recordings of OpenCode: whatever it really sent is understood, nothing is lost.
 
+#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
 #[path = "wire/examples.rs"]
 mod examples;
 
@@ -85,6 +88,13 @@ fn assert_error_is_typed(place: &str, error: Option<&MessageError>) {
 fn assert_message_is_typed(place: &str, message: &Message) {
     if let Message::Assistant(message) = message {
         assert_error_is_typed(place, message.error.as_ref());
+    }
+}
+
+fn assert_listed_is_typed(place: &str, message: &MessageWithParts) {
+    assert_message_is_typed(place, &message.info);
+    for part in &message.parts {
+        assert_part_is_typed(place, part);
     }
 }
 
@@ -192,10 +202,12 @@ fn every_recorded_answer_is_understood() {
                 round_trip::<std::collections::BTreeMap<String, SessionStatus>>(place, body);
             }
             ("GET", "/session/{id}/message") => {
-                round_trip::<Vec<MessageWithParts>>(place, body).iter().for_each(|it| check(place, it));
+                for message in &round_trip::<Vec<MessageWithParts>>(place, body) {
+                    assert_listed_is_typed(place, message);
+                }
             }
             ("POST", "/session/{id}/message" | "/session/{id}/shell") => {
-                check(place, &round_trip(place, body))
+                assert_listed_is_typed(place, &round_trip(place, body));
             }
             ("GET", "/permission") => drop(round_trip::<Vec<PermissionRequest>>(place, body)),
             ("GET", "/question") => drop(round_trip::<Vec<QuestionRequest>>(place, body)),
@@ -205,11 +217,6 @@ fn every_recorded_answer_is_understood() {
         count += 1;
     }
     assert!(count > 200, "only {count} answers were found");
-
-    fn check(place: &str, message: &MessageWithParts) {
-        assert_message_is_typed(place, &message.info);
-        message.parts.iter().for_each(|part| assert_part_is_typed(place, part));
-    }
 }
 
 #[test]
@@ -305,4 +312,14 @@ fn a_known_type_in_an_unknown_shape_is_kept_whole() {
     let event: Event = round_trip("made up", &wire);
     assert!(matches!(event.body, EventBody::Other { .. }));
     assert_eq!(event.body.session_id(), None);
+}
+
+#[test]
+fn a_schema_says_what_is_known_and_allows_the_rest() {
+    let schema = schemars::schema_for!(SessionStatus).to_value();
+    insta::assert_snapshot!(schema["oneOf"][1], @r#"{"type":"object","additionalProperties":true,"properties":{"type":{"type":"string","const":"busy"}},"required":["type"],"description":"A turn is running."}"#);
+    let events = schemars::schema_for!(Event).to_value().to_string();
+    for kind in EventBody::KINDS {
+        assert!(events.contains(&format!("\"{kind}\"")), "{kind}");
+    }
 }

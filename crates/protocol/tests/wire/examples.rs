@@ -6,8 +6,8 @@ use protocol::{
     error::ApiError,
     event::{
         CommandDone, FileChanged, FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo,
-        PermissionAnswered, PromptEnded, PromptQueued, QuestionAnswered, QuestionDismissed, Resync,
-        SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        PermissionAnswered, PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed,
+        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -231,6 +231,11 @@ fn sessions() -> Vec<EventBody> {
             session_id: id("ses_1"),
             message_id: id("msg_1"),
             delivery: Delivery::Queue,
+            extra: Extra::new(),
+        }),
+        EventBody::PromptStarted(PromptStarted {
+            session_id: id("ses_1"),
+            message_id: id("msg_1"),
             extra: Extra::new(),
         }),
         EventBody::PromptEnded(PromptEnded {
