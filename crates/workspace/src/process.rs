@@ -28,13 +28,20 @@ pub use capture::{Bounds, Output};
 use tree::Tree;
 
 /// How long processes may take to end after being asked. Short, because a person waits for it.
-pub const GRACE: Duration = Duration::from_millis(500);
+pub const GRACE: Duration = Duration::from_millis(300);
 
 /// The longest that output is read after the direct child has exited.
 pub const DRAIN: Duration = Duration::from_millis(250);
 
 /// A pause in the output after which the drain ends early.
 const QUIET: Duration = Duration::from_millis(50);
+
+/// The shortest time between two looks at the output of a running program; it doubles with each look up to
+/// [`SLOWEST_PROGRESS`], so that a short command is shown at once and a long one does not flood whoever looks.
+const FASTEST_PROGRESS: Duration = Duration::from_millis(100);
+
+/// The longest time that new output stays unseen.
+const SLOWEST_PROGRESS: Duration = Duration::from_secs(5);
 
 /// How long the kernel is given to remove a killed process.
 const REAP: Duration = Duration::from_secs(2);
@@ -140,28 +147,28 @@ pub enum Error {
     },
 }
 
-/// Runs a program to its end. `progress` sees the output each time there is more of it.
+/// Runs a program to its end. `progress` is shown the output now and then while there is more of it.
 pub async fn run(
     spec: Spec,
     cancel: &CancellationToken,
-    mut progress: impl FnMut(&Output) + Send,
+    progress: impl FnMut(&Output) + Send,
 ) -> Result<Done, Error> {
     let program = spec.program.to_string_lossy().into_owned();
     let deadline = Instant::now() + spec.deadline;
     let mut running =
         Running::start(&spec).map_err(|source| Error::Start { program: program.clone(), source })?;
-    let ended = running.watch(deadline, cancel, &mut progress).await;
+    let ended = running.watch(deadline, cancel, progress).await;
     let exit = match ended {
         Ok(Ended::Itself(status)) => {
-            running.drain(&mut progress).await;
+            running.drain().await;
             exit(status)
         }
         Ok(Ended::Deadline) => {
-            running.stop(&mut progress).await;
+            running.stop().await;
             Exit::DeadlinePassed
         }
         Ok(Ended::Cancelled) => {
-            running.stop(&mut progress).await;
+            running.stop().await;
             Exit::Cancelled
         }
         Err(source) => return Err(Error::Watch { program, source }),
@@ -226,45 +233,51 @@ impl Running {
         &mut self,
         deadline: Instant,
         cancel: &CancellationToken,
-        progress: &mut (impl FnMut(&Output) + Send),
+        mut progress: impl FnMut(&Output) + Send,
     ) -> io::Result<Ended> {
         let mut buffer = vec![0; 8192];
+        let mut pause = FASTEST_PROGRESS;
+        let mut next = Instant::now();
+        let mut shown = 0;
         loop {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Ok(Ended::Cancelled),
                 () = sleep_until(deadline) => return Ok(Ended::Deadline),
                 status = self.child.wait() => return status.map(Ended::Itself),
-                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read, progress),
+                () = sleep_until(next), if self.output.total() > shown => {
+                    progress(&self.output);
+                    shown = self.output.total();
+                    next = Instant::now() + pause;
+                    pause = (pause * 2).min(SLOWEST_PROGRESS);
+                }
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read),
             }
         }
     }
 
-    fn take(&mut self, buffer: &[u8], read: io::Result<usize>, progress: &mut impl FnMut(&Output)) {
+    fn take(&mut self, buffer: &[u8], read: io::Result<usize>) {
         match read.ok().and_then(|count| buffer.get(..count)).filter(|bytes| !bytes.is_empty()) {
-            Some(bytes) => {
-                self.output.push(bytes);
-                progress(&self.output);
-            }
+            Some(bytes) => self.output.push(bytes),
             // The end of the pipe says nothing about the child: it may have closed its output and work on.
             None => self.open = false,
         }
     }
 
     /// Reads what was written before the child exited.
-    async fn drain(&mut self, progress: &mut (impl FnMut(&Output) + Send)) {
+    async fn drain(&mut self) {
         let mut buffer = vec![0; 8192];
         let end = Instant::now() + DRAIN;
         while self.open && Instant::now() < end {
             match timeout(QUIET, self.pipe.read(&mut buffer)).await {
-                Ok(read) => self.take(&buffer, read, progress),
+                Ok(read) => self.take(&buffer, read),
                 Err(_) => return,
             }
         }
     }
 
     /// Ends the whole tree: asks, waits for [`GRACE`], then kills.
-    async fn stop(&mut self, progress: &mut (impl FnMut(&Output) + Send)) {
+    async fn stop(&mut self) {
         self.tree.ask();
         let end = Instant::now() + GRACE;
         let mut buffer = vec![0; 8192];
@@ -274,7 +287,7 @@ impl Running {
             tokio::select! {
                 biased;
                 _ = self.child.wait(), if !exited => exited = true,
-                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read, progress),
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read),
                 () = sleep_until(step) => {}
             }
         }
@@ -282,7 +295,7 @@ impl Running {
         if timeout(REAP, self.child.wait()).await.is_err() {
             tracing::warn!(pid = self.child.id(), "a killed process does not go away");
         }
-        self.drain(progress).await;
+        self.drain().await;
     }
 }
 
