@@ -102,7 +102,6 @@ impl Actor {
         match wanted {
             Some(resolved) if self.session.parent_id.is_none() => {
                 self.resolved.insert(prompt.message.clone(), resolved);
-                self.shared().registry.count_waiting(1);
                 self.step(Input::Prompt { prompt: prompt.message, delivery: prompt.delivery }).await;
                 Ok(())
             }

@@ -30,14 +30,16 @@ enum After {
 impl Actor {
     /// Advances the lifecycle and carries out what comes of it.
     pub(super) async fn step(&mut self, input: Input<MessageId, SessionId>) {
-        let waited = self.life.waiting();
-        let effects = self.life.step(input);
+        let effects = self.advance(input);
         self.perform(effects).await;
-        let change = i64::try_from(self.life.waiting()).unwrap_or(0) - i64::try_from(waited).unwrap_or(0);
-        // Prompts are counted as waiting when they are accepted, which is before this step.
-        if change < 0 {
-            self.shared().registry.count_waiting(change);
-        }
+    }
+
+    /// Advances the lifecycle and keeps the count of waiting prompts.
+    fn advance(&mut self, input: Input<MessageId, SessionId>) -> Vec<Effect<MessageId, SessionId>> {
+        let before = self.life.waiting();
+        let effects = self.life.step(input);
+        self.shared().registry.count_waiting(before, self.life.waiting());
+        effects
     }
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
@@ -203,7 +205,7 @@ impl Actor {
             AgentEvent::Resumed => return self.step(Input::Resumed { run }).await,
             _ => {}
         }
-        if !self.life.step(Input::Report { run }).contains(&Effect::Record) {
+        if !self.advance(Input::Report { run }).contains(&Effect::Record) {
             return;
         }
         let interval = self.shared().limits.checkpoint;
@@ -226,8 +228,7 @@ impl Actor {
     }
 
     async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {
-        let waited = self.life.waiting();
-        let joined = self.life.step(Input::Join { run }).into_iter().find_map(|effect| match effect {
+        let joined = self.advance(Input::Join { run }).into_iter().find_map(|effect| match effect {
             Effect::Joined(prompts) => Some(prompts),
             _ => None,
         });
@@ -240,8 +241,6 @@ impl Actor {
             run.transcript.answer(last.clone(), self.latest);
         }
         self.flush().await;
-        let taken = i64::try_from(waited - self.life.waiting()).unwrap_or(0);
-        self.shared().registry.count_waiting(-taken);
         let _ = reply.send(joined);
     }
 

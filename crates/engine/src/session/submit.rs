@@ -26,6 +26,9 @@ impl Actor {
         if self.shared().registry.is_closed() {
             return Err(Error::Closing);
         }
+        if self.delete.is_some() {
+            return Err(Error::no_session(&self.session.id));
+        }
         if let Some(id) = &input.message_id
             && let Some(known) = self.shared().reads.message(&self.session.id, id).await?
         {
@@ -52,17 +55,14 @@ impl Actor {
         };
         let open = self.shared().reads.prompts(&self.session.id).await?;
         let end = if open.iter().any(|prompt| prompt.message == user.id) {
-            Some(self.wait_for(user.id.clone()))
+            self.wait_for(user.id.clone())
         } else {
-            None
-        };
-        // No receiver for a prompt that ended: its answer is there to be read.
-        let end = end.or_else(|| {
+            // It has ended: its answer is there to be read.
             let (send, receive) = oneshot::channel();
             let _ = send.send(protocol::EndReason::Completed);
-            Some(receive)
-        });
-        Ok((Submitted { message: known, end }, None))
+            receive
+        };
+        Ok((Submitted { message: known, end: Some(end) }, None))
     }
 
     fn wait_for(&mut self, prompt: MessageId) -> oneshot::Receiver<protocol::EndReason> {
@@ -97,7 +97,6 @@ impl Actor {
             return Ok((Submitted { message, end: None }, None));
         }
         self.shared().registry.count_prompt();
-        self.shared().registry.count_waiting(1);
         self.resolved.insert(id.clone(), resolved);
         let end = Some(self.wait_for(id.clone()));
         Ok((Submitted { message, end }, Some((id, delivery))))

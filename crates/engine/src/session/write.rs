@@ -85,6 +85,7 @@ impl Actor {
     pub(super) fn give_up(mut self) {
         self.run.take(); // dropping it stops the runner
         let shared = self.sessions.shared.clone();
+        shared.registry.count_waiting(self.life.waiting(), 0);
         shared.registry.suspect(self.session.id.clone());
         self.unsaved.retain(|body| {
             !matches!(body, protocol::EventBody::SessionStatus(_) | protocol::EventBody::SessionIdle(_))

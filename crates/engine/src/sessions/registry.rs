@@ -100,8 +100,11 @@ impl Registry {
         self.prompts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_waiting(&self, change: i64) {
-        self.waiting.fetch_add(change, Ordering::Relaxed);
+    pub(crate) fn count_waiting(&self, before: usize, after: usize) {
+        let change = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
+        if change != 0 {
+            self.waiting.fetch_add(change, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,0 +1,147 @@
+//! The rules, as a watcher of inputs and effects that knows nothing of the machine inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::EndReason;
+
+use crate::lifecycle::{Effect, Input, Run, Stop};
+
+pub(super) type TestInput = Input<u8, u8>;
+pub(super) type TestEffect = Effect<u8, u8>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Prompt {
+    Waiting,
+    Started,
+    Ended,
+}
+
+/// What an outsider has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Monitor {
+    busy: bool,
+    retrying: bool,
+    /// The run whose runner was started and has not ended.
+    runner: Option<Run>,
+    /// The run that was started and not closed.
+    open: Option<Run>,
+    children: BTreeSet<u8>,
+    prompts: BTreeMap<u8, Prompt>,
+    interrupted: bool,
+    last_run: Run,
+}
+
+pub(super) type Verdict = Result<(), String>;
+
+impl Monitor {
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    pub(super) fn runner(&self) -> Option<Run> {
+        self.runner
+    }
+
+    pub(super) fn children(&self) -> impl Iterator<Item = u8> + '_ {
+        self.children.iter().copied()
+    }
+
+    /// Checks one step.
+    pub(super) fn observe(&mut self, input: &TestInput, effects: &[TestEffect]) -> Verdict {
+        let runner_before = self.runner;
+        self.hear(input);
+        let child_input = matches!(input, Input::ChildStarted { .. } | Input::ChildEnded { .. });
+        let status = |effect: &TestEffect| matches!(effect, Effect::Busy | Effect::Retry | Effect::Idle(_));
+        if child_input && runner_before.is_some() && effects.iter().any(status) {
+            return Err("a child changed its parent's status".into());
+        }
+        effects.iter().try_for_each(|effect| self.check(effect))?;
+        self.rest()
+    }
+
+    fn hear(&mut self, input: &TestInput) {
+        match input {
+            Input::Prompt { prompt, .. } => {
+                self.prompts.insert(*prompt, Prompt::Waiting);
+            }
+            Input::Ended { run, .. } if self.runner == Some(*run) => self.runner = None,
+            Input::ChildStarted { run, child } if self.runner == Some(*run) => {
+                self.children.insert(*child);
+            }
+            Input::ChildEnded { child } => {
+                self.children.remove(child);
+            }
+            Input::Stop(Stop::Interrupt) => self.interrupted = true,
+            _ => {}
+        }
+    }
+
+    fn check(&mut self, effect: &TestEffect) -> Verdict {
+        let allowed_when_idle = matches!(effect, Effect::Busy | Effect::Joined(_) | Effect::StopChild(_));
+        if !self.busy && !allowed_when_idle {
+            return Err(format!("{effect:?} outside a turn"));
+        }
+        match effect {
+            Effect::Busy if self.busy && !self.retrying => return Err("busy twice".into()),
+            Effect::Busy => (self.busy, self.retrying) = (true, false),
+            Effect::Retry => self.retrying = true,
+            Effect::Start { run, prompt } => {
+                if self.open.is_some() || *run <= self.last_run {
+                    return Err(format!("run {run} started over another"));
+                }
+                (self.open, self.runner, self.last_run) = (Some(*run), Some(*run), *run);
+                self.advance(*prompt, Prompt::Started)?;
+            }
+            Effect::Joined(prompts) => {
+                for prompt in prompts {
+                    self.advance(*prompt, Prompt::Started)?;
+                }
+            }
+            Effect::Close(_) => {
+                if self.runner.is_some() || !self.children.is_empty() {
+                    return Err("closed while something was going on".into());
+                }
+                self.open.take().ok_or("closed twice")?;
+            }
+            Effect::EndPrompt { prompt, .. } => self.advance(*prompt, Prompt::Ended)?,
+            Effect::Idle(reason) => self.idle(*reason)?,
+            Effect::Record | Effect::Cancel { .. } | Effect::StopChild(_) => {}
+        }
+        Ok(())
+    }
+
+    fn idle(&mut self, reason: EndReason) -> Verdict {
+        if self.open.is_some() || self.runner.is_some() || !self.children.is_empty() {
+            return Err(format!("idle ({reason:?}) while something was going on"));
+        }
+        if self.prompts.values().any(|prompt| *prompt == Prompt::Started) {
+            return Err("idle before a started prompt was ended".into());
+        }
+        (self.busy, self.retrying) = (false, false);
+        Ok(())
+    }
+
+    fn advance(&mut self, prompt: u8, to: Prompt) -> Verdict {
+        let from = self.prompts.get(&prompt).copied();
+        if from.is_none_or(|from| from >= to) {
+            return Err(format!("prompt {prompt} went from {from:?} to {to:?}"));
+        }
+        self.prompts.insert(prompt, to);
+        Ok(())
+    }
+
+    /// What must hold between inputs.
+    fn rest(&self) -> Verdict {
+        if self.busy {
+            return Ok(());
+        }
+        if let Some(run) = self.open {
+            return Err(format!("run {run} is open in an idle session"));
+        }
+        let forgotten = |prompt: &Prompt| *prompt != Prompt::Ended && !(self.interrupted && *prompt == Prompt::Waiting);
+        if self.prompts.values().any(forgotten) {
+            return Err("an accepted prompt was forgotten".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! The bugs that other servers have, planted on purpose: the checks must catch each one.
+
+use protocol::EndReason;
+
+use super::{
+    explore::explore,
+    monitor::{TestEffect, TestInput},
+};
+use crate::lifecycle::{Effect, Input, Stop};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Bug {
+    /// Idle whenever a message is completed.
+    IdlePerMessage,
+    /// Idle first, cleaning up after.
+    IdleBeforeCleanup,
+    /// Idle when the turn ends, and again when the process exits.
+    IdleOnExitToo,
+    /// Idle from the error handler, and again from the loop.
+    IdleOnErrorToo,
+    /// An abort of an idle session says idle.
+    IdleOnIdleAbort,
+    /// A child's idle is taken for the parent's.
+    ChildIdle,
+    /// Busy with every report.
+    BusyPerStep,
+    /// What waits is dropped by an abort without a word.
+    ForgetWaiting,
+    /// What a finished run still says is recorded.
+    LateReport,
+}
+
+impl Bug {
+    const ALL: [Self; 9] = [
+        Self::IdlePerMessage,
+        Self::IdleBeforeCleanup,
+        Self::IdleOnExitToo,
+        Self::IdleOnErrorToo,
+        Self::IdleOnIdleAbort,
+        Self::ChildIdle,
+        Self::BusyPerStep,
+        Self::ForgetWaiting,
+        Self::LateReport,
+    ];
+
+    pub(super) fn spoil(self, input: &TestInput, effects: &mut Vec<TestEffect>) {
+        let idle = Effect::Idle(EndReason::Completed);
+        match self {
+            Self::IdlePerMessage if effects.contains(&Effect::Record) => effects.push(idle),
+            Self::IdleBeforeCleanup => {
+                effects.sort_by_key(|effect| !matches!(effect, Effect::Idle(_)));
+            }
+            Self::IdleOnExitToo if matches!(input, Input::Ended { .. }) => effects.push(idle),
+            Self::IdleOnErrorToo if matches!(input, Input::Ended { reason: EndReason::Error, .. }) => {
+                if effects.iter().any(|effect| matches!(effect, Effect::Idle(_))) {
+                    effects.insert(0, Effect::Idle(EndReason::Error));
+                }
+            }
+            Self::IdleOnIdleAbort if matches!(input, Input::Stop(Stop::Abort)) && effects.is_empty() => {
+                effects.push(Effect::Idle(EndReason::Aborted));
+            }
+            Self::ChildIdle if matches!(input, Input::ChildEnded { .. }) => effects.push(idle),
+            Self::BusyPerStep if effects.contains(&Effect::Record) => effects.push(Effect::Busy),
+            Self::ForgetWaiting if matches!(input, Input::Stop(_)) => {
+                effects.retain(|effect| !matches!(effect, Effect::EndPrompt { .. }));
+            }
+            Self::LateReport if matches!(input, Input::Report { .. }) && effects.is_empty() => {
+                effects.push(Effect::Record);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn each_known_bug_is_caught() {
+    for bug in Bug::ALL {
+        assert!(explore(Some(bug)).is_err(), "{bug:?} was not caught");
+    }
+}

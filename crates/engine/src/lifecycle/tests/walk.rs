@@ -1,0 +1,45 @@
+//! Random walks, longer than the exhaustive search can go.
+
+use proptest::prelude::*;
+use protocol::{EndReason, prompt::Delivery};
+
+use super::{explore::World, monitor::TestInput};
+use crate::lifecycle::{Input, Stop};
+
+/// An input, except that prompts and children get their numbers when they are fed.
+fn input() -> impl Strategy<Value = TestInput> {
+    let run = 1u64..12;
+    prop_oneof![
+        4 => prop_oneof![Just(Delivery::Steer), Just(Delivery::Queue)]
+            .prop_map(|delivery| Input::Prompt { prompt: 0, delivery }),
+        4 => run.clone().prop_map(|run| Input::Report { run }),
+        2 => run.clone().prop_map(|run| Input::Join { run }),
+        1 => run.clone().prop_map(|run| Input::Retrying { run }),
+        1 => run.clone().prop_map(|run| Input::Resumed { run }),
+        1 => run.clone().prop_map(|run| Input::ChildStarted { run, child: 0 }),
+        1 => (0u8..8).prop_map(|child| Input::ChildEnded { child }),
+        3 => (run, prop_oneof![Just(EndReason::Completed), Just(EndReason::Error), Just(EndReason::Blocked)])
+            .prop_map(|(run, reason)| Input::Ended { run, reason }),
+        1 => Just(Input::Stop(Stop::Abort)),
+        1 => Just(Input::Stop(Stop::Interrupt)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_interleaving_keeps_the_rules(inputs in proptest::collection::vec(input(), 1..120)) {
+        let mut world = World::default();
+        let (mut prompts, mut children) = (0u8, 0u8);
+        for mut input in inputs {
+            match &mut input {
+                Input::Prompt { prompt, .. } => { *prompt = prompts; prompts += 1; }
+                Input::ChildStarted { child, .. } => { *child = children; children += 1; }
+                _ => {}
+            }
+            let fed = world.feed(input, None);
+            prop_assert!(fed.is_ok(), "{:?}", fed);
+        }
+    }
+}
