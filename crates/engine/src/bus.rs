@@ -103,7 +103,7 @@ impl Bus {
     }
 
     /// Joins the stream.
-    pub fn subscribe(&self, scope: Scope) -> Joined {
+    pub fn subscribe(&self, scope: &Scope) -> Joined {
         let queue = Arc::new(Queue::default());
         let mut inner = self.lock();
         inner.subscribers.push((scope.clone(), Arc::downgrade(&queue)));

@@ -21,7 +21,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             runner_grace: Duration::from_millis(750),
-            request: Duration::from_secs(60 * 60),
+            request: Duration::from_hours(1),
             checkpoint: Duration::from_millis(500),
             store_retry: Duration::from_millis(250),
             shutdown: Duration::from_secs(4),

@@ -1,6 +1,10 @@
 //! The loop: take one input at a time, step the lifecycle, do what it says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
@@ -60,22 +64,38 @@ pub(crate) fn spawn(
     inbox: mpsc::Receiver<Command>,
     myself: mpsc::Sender<Command>,
 ) {
+    let watch = Watch { shared: sessions.shared.clone(), id: id.clone() };
     tokio::spawn(async move {
-        let shared = sessions.shared.clone();
         match Actor::boot(sessions, &id, inbox, myself).await {
             Ok(Some(actor)) => actor.work().await,
             // Dropping the inbox tells everybody who asked; they find out that there is no such session.
-            Ok(None) => shared.registry.remove(&id),
+            Ok(None) => watch.shared.registry.remove(&id),
             Err(error) => {
                 tracing::error!(session = %id, %error, "the session could not be opened");
-                shared.registry.suspect(id.clone());
-                shared.registry.remove(&id);
+                watch.shared.registry.suspect(id.clone());
+                watch.shared.registry.remove(&id);
             }
         }
     });
 }
 
+/// Notices that an actor panicked: the next command starts a fresh one, which repairs the session.
+struct Watch {
+    shared: Arc<Shared>,
+    id: SessionId,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.registry.suspect(self.id.clone());
+            self.shared.registry.remove(&self.id);
+        }
+    }
+}
+
 /// What woke the actor.
+#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 enum Woken {
     Command(Option<Command>),
     Said(Said),
@@ -124,7 +144,7 @@ impl Actor {
     fn deadline(&self) -> Instant {
         let run = self.run.iter().flat_map(Running::deadlines);
         let requests = self.requests.values().map(|pending| pending.deadline);
-        let far = Instant::now() + std::time::Duration::from_secs(3600);
+        let far = Instant::now() + Duration::from_hours(1);
         run.chain(requests).min().unwrap_or(far)
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Running {
     calls: mpsc::Receiver<Call>,
     task: JoinHandle<TurnEnd>,
     cancel: CancellationToken,
+    /// The runner is gone; the run may still wait for its children.
+    ended: bool,
     /// When a cancelled runner is dropped.
     drop_at: Option<Instant>,
     /// When open text is saved next; set by the first delta after a save.
@@ -27,6 +29,7 @@ pub(super) struct Running {
 }
 
 /// What a runner did.
+#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 pub(super) enum Said {
     /// It asked or reported something.
     Call(Call),
@@ -43,18 +46,21 @@ impl Running {
         cancel: CancellationToken,
     ) -> Self {
         let (error, retry, drop_at, save_at) = (None, None, None, None);
-        Self { number, transcript, error, retry, calls, task, cancel, drop_at, save_at }
+        Self { number, transcript, error, retry, calls, task, cancel, ended: false, drop_at, save_at }
     }
 
     /// The next thing the runner does. Its last words come before its end.
     pub(super) async fn next(run: &mut Option<Self>) -> Said {
-        let Some(run) = run else { return std::future::pending().await };
+        let Some(run) = run.as_mut().filter(|run| !run.ended) else { return std::future::pending().await };
         tokio::select! {
             biased;
             Some(call) = run.calls.recv() => Said::Call(call),
-            end = &mut run.task => Said::Ended(end.unwrap_or_else(|error| {
-                if error.is_cancelled() { TurnEnd::Cancelled } else { TurnEnd::Error(crashed(error)) }
-            })),
+            end = &mut run.task => {
+                run.ended = true;
+                Said::Ended(end.unwrap_or_else(|error| {
+                    if error.is_cancelled() { TurnEnd::Cancelled } else { TurnEnd::Error(crashed(error)) }
+                }))
+            }
         }
     }
 

@@ -29,6 +29,7 @@ pub struct Turn {
 
 /// What a runner may ask of the session actor; handled strictly in order.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box per delta would cost more than the copy")]
 pub enum Call {
     /// Report something.
     Emit(AgentEvent),

@@ -1,5 +1,6 @@
 //! Saving what the actor says, and what to do when that fails.
 
+use protocol::EndReason;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -18,7 +19,11 @@ impl Actor {
         }
         let commit = self.commit(flush);
         self.unsaved.clear();
-        self.append(commit).await.map_err(Error::from)
+        let appended = self.append(commit).await;
+        // Only a full disk is known to have left no trace. After anything else the next actor looks what the
+        // store really holds.
+        self.broken |= appended.as_ref().is_err_and(|error| error.failure != Failure::Full);
+        appended.map_err(Error::from)
     }
 
     /// Stores the waiting events of a turn. There is nobody to complain to, so it tries again for a while; if
@@ -87,10 +92,9 @@ impl Actor {
         let shared = self.sessions.shared.clone();
         shared.registry.count_waiting(self.life.waiting(), 0);
         shared.registry.suspect(self.session.id.clone());
-        self.unsaved.retain(|body| {
-            !matches!(body, protocol::EventBody::SessionStatus(_) | protocol::EventBody::SessionIdle(_))
-        });
-        self.push_idle(protocol::EndReason::Error);
+        if self.life.is_busy() {
+            self.push_idle(EndReason::Error);
+        }
         for body in std::mem::take(&mut self.unsaved) {
             shared.bus.publish(Some(&self.place), &shared.mint.event(body));
         }

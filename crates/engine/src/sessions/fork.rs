@@ -58,7 +58,9 @@ impl Sessions {
             }
             let open = matches!(&info, Message::Assistant(it) if matches!(it.time, AssistantTime { completed: None, .. }));
             emit.message(info.clone());
-            parts.iter().for_each(|part| emit.part(part.clone()));
+            for part in &parts {
+                emit.part(part.clone());
+            }
             if open {
                 // Nobody will ever finish a copy of a running step.
                 close(vec![MessageWithParts::new(info, parts)], None, &mut emit);

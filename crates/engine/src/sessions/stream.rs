@@ -53,8 +53,8 @@ impl Sessions {
     /// Joins the event stream, of one directory or of all. With a cursor, what happened since is replayed
     /// first; if the log no longer reaches back that far, `server.resync` says so instead.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
-        let directory = scope.directory.clone();
-        let joined = self.shared.bus.subscribe(scope);
+        let joined = self.shared.bus.subscribe(&scope);
+        let directory = scope.directory;
         let mut then = VecDeque::new();
         let mut after = joined.position;
         if let Some(cursor) = cursor {

@@ -138,7 +138,8 @@ impl Monitor {
         if let Some(run) = self.open {
             return Err(format!("run {run} is open in an idle session"));
         }
-        let forgotten = |prompt: &Prompt| *prompt != Prompt::Ended && !(self.interrupted && *prompt == Prompt::Waiting);
+        let forgotten =
+            |prompt: &Prompt| *prompt != Prompt::Ended && !(self.interrupted && *prompt == Prompt::Waiting);
         if self.prompts.values().any(forgotten) {
             return Err("an accepted prompt was forgotten".into());
         }

@@ -51,10 +51,10 @@ impl Bug {
                 effects.sort_by_key(|effect| !matches!(effect, Effect::Idle(_)));
             }
             Self::IdleOnExitToo if matches!(input, Input::Ended { .. }) => effects.push(idle),
-            Self::IdleOnErrorToo if matches!(input, Input::Ended { reason: EndReason::Error, .. }) => {
-                if effects.iter().any(|effect| matches!(effect, Effect::Idle(_))) {
-                    effects.insert(0, Effect::Idle(EndReason::Error));
-                }
+            Self::IdleOnErrorToo
+                if effects.iter().any(|effect| matches!(effect, Effect::Idle(EndReason::Error))) =>
+            {
+                effects.insert(0, Effect::Idle(EndReason::Error));
             }
             Self::IdleOnIdleAbort if matches!(input, Input::Stop(Stop::Abort)) && effects.is_empty() => {
                 effects.push(Effect::Idle(EndReason::Aborted));

@@ -38,7 +38,7 @@ proptest! {
                 Input::ChildStarted { child, .. } => { *child = children; children += 1; }
                 _ => {}
             }
-            let fed = world.feed(input, None);
+            let fed = world.feed(&input, None);
             prop_assert!(fed.is_ok(), "{:?}", fed);
         }
     }

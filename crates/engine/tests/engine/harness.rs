@@ -1,0 +1,239 @@
+//! A world for tests: an engine on memory, a runner that follows scripts, a watcher of everything published.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use engine::{
+    Home, Parts, Sessions, Stream, StreamItem,
+    bus::{Bus, Scope},
+    limits::Limits,
+    memory::Memory,
+    ports::{Clock, Random, Resolved, Runner, Runners, Unresolved, Wanted},
+    session::Turn,
+};
+use futures::{FutureExt, future::BoxFuture};
+use protocol::{
+    AgentEvent, EndReason, Event, EventBody, Millis, Session, SessionId, SessionStatus, TurnEnd,
+    message::{Finish, ModelRef},
+    number::Number,
+    prompt::{PromptInput, SessionInput},
+    session::Tokens,
+};
+
+type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
+
+/// Plays the scripts it was given, one per run, in order.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    scripts: Mutex<VecDeque<Script>>,
+}
+
+impl Runner for Scripted {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        let script = self.scripts.lock().unwrap().pop_front();
+        match script {
+            Some(script) => script(turn),
+            None => say(turn, "ok").boxed(),
+        }
+    }
+}
+
+struct OneRunner(Arc<Scripted>);
+
+impl Runners for OneRunner {
+    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+        if wanted.agent.is_some_and(|agent| agent == "nobody") {
+            return Err(Unresolved::Agent { name: "nobody".into(), known: "build".into() });
+        }
+        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("test", "model"));
+        Ok(Resolved { agent: wanted.agent.unwrap_or("build").into(), model, runner: self.0.clone() })
+    }
+}
+
+/// A clock that moves one millisecond with every look.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Millis {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Counting(AtomicU64);
+
+impl Random for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let count = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        for (byte, value) in bytes.iter_mut().zip(count) {
+            *byte = value;
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) sessions: Sessions,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) runner: Arc<Scripted>,
+    stream: Stream,
+    unread: VecDeque<Event>,
+    pub(crate) seen: Vec<Event>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(Memory::new(bus.clone()));
+        Self::on(memory, bus).await
+    }
+
+    /// The process dies at this instant and another one opens the same log.
+    pub(crate) async fn crash(self) -> Self {
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(self.memory.reopen(bus.clone()));
+        Self::on(memory, bus).await
+    }
+
+    async fn on(memory: Arc<Memory>, bus: Arc<Bus>) -> Self {
+        let runner = Arc::new(Scripted::default());
+        let start = 1_794_724_000_000 + i64::try_from(Arc::as_ptr(&memory) as usize % 1_000).unwrap();
+        let sessions = Sessions::new(Parts {
+            log: memory.clone(),
+            reads: memory.clone(),
+            runners: Arc::new(OneRunner(runner.clone())),
+            clock: Arc::new(Ticking(AtomicI64::new(start))),
+            random: Arc::new(Counting(AtomicU64::new(0))),
+            bus,
+            limits: Limits::default(),
+            version: "0.0.0".into(),
+        });
+        let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
+        Self { sessions, memory, runner, stream, unread: VecDeque::new(), seen: Vec::new() }
+    }
+
+    pub(crate) async fn session(&self) -> Session {
+        let home = Home { directory: "/project".into(), project: "global".into(), path: String::new() };
+        self.sessions.create(home, SessionInput::default()).await.unwrap()
+    }
+
+    /// The next run does this.
+    pub(crate) fn script<F>(&self, script: impl FnOnce(Turn) -> F + Send + 'static)
+    where
+        F: Future<Output = TurnEnd> + Send + 'static,
+    {
+        self.runner.scripts.lock().unwrap().push_back(Box::new(move |turn| script(turn).boxed()));
+    }
+
+    /// Submits without waiting for the answer.
+    pub(crate) async fn submit(&self, session: &Session, text: &str) -> engine::Submitted {
+        self.sessions.submit(&session.id, PromptInput::text(text)).await.unwrap()
+    }
+
+    /// Reads published events until one fits.
+    pub(crate) async fn until(&mut self, fits: impl Fn(&EventBody) -> bool) -> Event {
+        loop {
+            while let Some(event) = self.unread.pop_front() {
+                self.seen.push(event.clone());
+                if fits(&event.body) {
+                    return event;
+                }
+            }
+            self.more().await;
+        }
+    }
+
+    pub(crate) async fn until_idle(&mut self, session: &Session) {
+        let id = session.id.clone();
+        self.until(|body| matches!(body, EventBody::SessionIdle(it) if it.session_id == id)).await;
+    }
+
+    async fn more(&mut self) {
+        let next = tokio::time::timeout(std::time::Duration::from_secs(7200), self.stream.next());
+        match next.await.expect("nothing happened for two hours").unwrap() {
+            StreamItem::Frames(frames) => {
+                self.unread.extend(
+                    frames.iter().map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap()),
+                );
+            }
+            other => panic!("the stream ended: {other:?}"),
+        }
+    }
+
+    /// Takes whatever was published so far.
+    pub(crate) async fn drain(&mut self) {
+        self.seen.extend(self.unread.drain(..));
+        while let Some(item) = self.stream.next().now_or_never() {
+            let StreamItem::Frames(frames) = item.unwrap() else { return };
+            self.seen
+                .extend(frames.iter().map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap()));
+        }
+    }
+
+    /// The story of a session in short words.
+    pub(crate) fn story(&self, session: &SessionId) -> Vec<String> {
+        self.seen
+            .iter()
+            .filter(|event| event.body.session_id() == Some(session))
+            .map(|event| word(&event.body))
+            .collect()
+    }
+}
+
+fn word(body: &EventBody) -> String {
+    match body {
+        EventBody::SessionStatus(it) => match &it.status {
+            SessionStatus::Idle { reason, .. } => format!("IDLE({})", reason.map_or("-", EndReason::as_str)),
+            SessionStatus::Busy { .. } => "BUSY".into(),
+            SessionStatus::Retry { attempt, .. } => format!("RETRY{attempt}"),
+        },
+        EventBody::MessageUpdated(it) => match &it.info {
+            protocol::Message::User(_) => "user".into(),
+            protocol::Message::Assistant(message) => {
+                let done = if message.time.completed.is_some() { ",done" } else { "" };
+                let error = if message.error.is_some() { ",error" } else { "" };
+                format!("assistant[{}{done}{error}]", if message.finish.is_some() { "finish" } else { "-" })
+            }
+        },
+        EventBody::PartUpdated(it) => match &it.part.body {
+            protocol::PartBody::Tool(tool) => {
+                let state = serde_json::to_value(&tool.state).unwrap();
+                format!("{}:{}", tool.tool, state["status"].as_str().unwrap())
+            }
+            body => serde_json::to_value(body).unwrap()["type"].as_str().unwrap().to_owned(),
+        },
+        EventBody::PromptEnded(it) => format!("prompt.ended({})", it.reason.as_str()),
+        other => other.kind().to_owned(),
+    }
+}
+
+/// A whole step that says `text`.
+pub(crate) async fn step(turn: &Turn, text: &str, reason: Finish) {
+    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+    for word in text.split_inclusive(' ') {
+        turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: word.into() }).await;
+    }
+    turn.emit(AgentEvent::TextEnded { key: "0".into() }).await;
+    turn.emit(finish(reason)).await;
+}
+
+pub(crate) fn finish(reason: Finish) -> AgentEvent {
+    AgentEvent::StepFinished {
+        reason,
+        tokens: Tokens { input: 10, output: 2, ..Tokens::default() },
+        cost: Number(0.5),
+        snapshot: None,
+        patch: None,
+        error: None,
+    }
+}
+
+pub(crate) async fn say(turn: Turn, text: &str) -> TurnEnd {
+    step(&turn, text, Finish::Stop).await;
+    TurnEnd::Completed
+}

@@ -1,0 +1,235 @@
+//! Prompts: accepted, answered in order, never lost, never answered twice.
+
+use engine::{Error, ports::Page};
+use protocol::{
+    EventBody, Message, MessageId, TurnEnd,
+    message::Finish,
+    prompt::{Delivery, PromptInput},
+};
+use tokio::sync::oneshot;
+
+use crate::harness::{World, say, step};
+
+#[tokio::test(start_paused = true)]
+async fn a_simple_turn_tells_its_story_in_order() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| say_owned(turn, "hello there"));
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("hi")).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("hello there"));
+    world.drain().await;
+    insta::assert_snapshot!(world.story(&session.id).join(" · "), @"session.created · user · text · prompt.queued · session.updated · BUSY · prompt.started · assistant[-] · step-start · text · message.part.delta · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
+    let session = world.sessions.get(&session.id).await.unwrap();
+    assert_eq!(session.cost.map(|cost| cost.0), Some(0.5));
+    assert_eq!(session.tokens.unwrap().input, 10);
+}
+
+async fn say_owned(turn: engine::session::Turn, text: &'static str) -> TurnEnd {
+    say(turn, text).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_during_the_final_answer_is_answered_next_before_idle() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    world.script(|turn| async move {
+        wait.await.unwrap();
+        say(turn, "first").await
+    });
+    let first = world.submit(&session, "one").await;
+    let second = world.submit(&session, "two").await;
+    let third = world.submit(&session, "three").await;
+    go.send(()).unwrap();
+    for submitted in [first.end, second.end, third.end] {
+        submitted.unwrap().await.unwrap();
+    }
+    world.drain().await;
+    let story = world.story(&session.id);
+    assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1, "{story:?}");
+    assert_eq!(story.iter().filter(|word| *word == "BUSY").count(), 1, "{story:?}");
+    assert_eq!(parents(&world, &session.id).await, [0, 1, 2], "each was answered on its own, in order");
+}
+
+/// Which user message (by position) each assistant message answers.
+async fn parents(world: &World, id: &protocol::SessionId) -> Vec<usize> {
+    let messages = world.sessions.messages(id, Page::default()).await.unwrap();
+    let users: Vec<&MessageId> = messages
+        .iter()
+        .filter_map(|message| match &message.info {
+            Message::User(user) => Some(&user.id),
+            Message::Assistant(_) => None,
+        })
+        .collect();
+    messages
+        .iter()
+        .filter_map(|message| match &message.info {
+            Message::Assistant(it) => users.iter().position(|user| **user == it.parent_id),
+            Message::User(_) => None,
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_between_steps_joins_the_next_step_and_a_queued_one_waits() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    world.script(|turn| async move {
+        step(&turn, "looking", Finish::ToolCalls).await;
+        wait.await.unwrap();
+        let joined = turn.join().await;
+        assert_eq!(joined.len(), 1, "the steered prompt joins, the queued one does not");
+        let seen = turn.history().await.unwrap();
+        let users = seen.iter().filter(|message| matches!(message.info, Message::User(_))).count();
+        assert_eq!(users, 2, "what still waits is not in the history yet");
+        say(turn, "done").await
+    });
+    world.script(|turn| say_owned(turn, "third"));
+    let first = world.submit(&session, "one").await;
+    let queued = PromptInput { delivery: Some(Delivery::Queue), ..PromptInput::text("later") };
+    let queued = world.sessions.submit(&session.id, queued).await.unwrap();
+    let steered = world.submit(&session, "now").await;
+    go.send(()).unwrap();
+    for submitted in [first.end, queued.end, steered.end] {
+        submitted.unwrap().await.unwrap();
+    }
+    assert_eq!(parents(&world, &session.id).await, [0, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_message_id_is_accepted_once() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let id: MessageId = "msg_chosen".parse().unwrap();
+    let prompt = PromptInput { message_id: Some(id.clone()), ..PromptInput::text("once") };
+    let first = world.sessions.prompt(&session.id, prompt.clone()).await.unwrap();
+    let again = world.sessions.prompt(&session.id, prompt).await.unwrap();
+    assert_eq!(first, again);
+    world.drain().await;
+    let story = world.story(&session.id);
+    assert_eq!(story.iter().filter(|word| *word == "user").count(), 1);
+    assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1);
+    let stored = world.sessions.message(&session.id, &id).await.unwrap();
+    assert_eq!(stored.parts.len(), 1, "its part was not added again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_message_id_while_it_runs_waits_for_the_same_answer() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    world.script(|turn| async move {
+        wait.await.unwrap();
+        say(turn, "slow").await
+    });
+    let prompt = PromptInput { message_id: Some("msg_same".parse().unwrap()), ..PromptInput::text("x") };
+    let first = world.sessions.submit(&session.id, prompt.clone()).await.unwrap();
+    let again = world.sessions.submit(&session.id, prompt).await.unwrap();
+    go.send(()).unwrap();
+    assert_eq!(first.end.unwrap().await, again.end.unwrap().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reply_stores_the_message_and_runs_nothing() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let prompt = PromptInput { no_reply: Some(true), ..PromptInput::text("note") };
+    let stored = world.sessions.prompt(&session.id, prompt).await.unwrap();
+    assert!(matches!(stored.info, Message::User(_)));
+    world.drain().await;
+    assert!(!world.story(&session.id).contains(&"BUSY".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_agent_is_refused_before_anything_is_stored() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let prompt = PromptInput { agent: Some("nobody".into()), ..PromptInput::text("x") };
+    let refused = world.sessions.submit(&session.id, prompt).await;
+    assert!(matches!(refused, Err(Error::Unresolved(_))), "{refused:?}");
+    world.drain().await;
+    assert_eq!(world.story(&session.id), ["session.created"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_session_is_not_found() {
+    let world = World::new().await;
+    let id = "ses_nothing".parse().unwrap();
+    let refused = world.sessions.submit(&id, PromptInput::text("x")).await;
+    assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_runner_ends_the_turn_as_an_error_and_nothing_else() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        step(&turn, "before", Finish::ToolCalls).await;
+        panic!("planted");
+    });
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("boom")).await.unwrap();
+    let Message::Assistant(answer) = answer.info else { panic!("an assistant message was expected") };
+    assert!(answer.error.unwrap().message().contains("planted"));
+    world.drain().await;
+    let story = world.story(&session.id).join(" · ");
+    assert!(story.ends_with("session.error · prompt.ended(error) · IDLE(error) · session.idle"), "{story}");
+    let fine = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
+    assert_eq!(fine.parts[1].text(), Some("ok"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_is_shown_and_left_again() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        use protocol::AgentEvent::{
+            AttemptWithdrawn, Resumed, Retrying, StepStarted, TextDelta, TextStarted,
+        };
+        turn.emit(StepStarted { snapshot: None }).await;
+        turn.emit(TextStarted { key: "a".into() }).await;
+        turn.emit(TextDelta { key: "a".into(), delta: "half".into() }).await;
+        turn.emit(AttemptWithdrawn).await;
+        turn.emit(Retrying { attempt: 1, message: "rate limit".into(), next: 5 }).await;
+        turn.emit(Resumed).await;
+        turn.emit(TextStarted { key: "b".into() }).await;
+        turn.emit(TextDelta { key: "b".into(), delta: "whole".into() }).await;
+        turn.emit(crate::harness::finish(Finish::Stop)).await;
+        TurnEnd::Completed
+    });
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let texts: Vec<_> = answer.parts.iter().filter_map(protocol::Part::text).collect();
+    assert_eq!(texts, ["whole"], "what the failed attempt said was taken back");
+    world.drain().await;
+    let story = world.story(&session.id);
+    let status: Vec<_> =
+        story.iter().filter(|word| word.starts_with(['B', 'R', 'I'])).map(String::as_str).collect();
+    assert_eq!(status, ["BUSY", "RETRY1", "BUSY", "IDLE(completed)"]);
+    assert!(story.contains(&"message.part.removed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_are_ordered_by_time_even_when_ids_are_not() {
+    let world = World::new().await;
+    let session = world.session().await;
+    for id in ["msg_zzz", "msg_aaa"] {
+        let prompt = PromptInput { message_id: Some(id.parse().unwrap()), ..PromptInput::text(id) };
+        world.sessions.prompt(&session.id, prompt).await.unwrap();
+    }
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| matches!(message.info, Message::User(_))).collect();
+    assert_eq!(roles, [true, false, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_has_no_actor() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    world.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
+    while world.sessions.stats().live > 0 {
+        tokio::task::yield_now().await;
+    }
+    let stats = world.sessions.stats();
+    assert_eq!((stats.prompts, stats.waiting), (1, 0));
+}

@@ -1,0 +1,102 @@
+//! After a crash: nothing busy, nothing open, nothing lost, the cursor still good.
+
+use engine::{bus::Scope, ports::Page};
+use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
+
+use crate::harness::World;
+
+async fn half_way(turn: engine::session::Turn) -> TurnEnd {
+    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+    turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "so far".into() }).await;
+    let (call, tool) = ("c1".to_owned(), "bash".to_owned());
+    turn.emit(AgentEvent::ToolRunning { call, tool, input: Extra::new(), title: None, metadata: None }).await;
+    let (permission, patterns) = ("bash".to_owned(), vec!["x".to_owned()]);
+    turn.ask(Ask::Permission {
+        permission,
+        patterns,
+        metadata: Extra::new(),
+        always: Vec::new(),
+        call: None,
+    })
+    .await;
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_in_a_turn_is_closed_as_interrupted_and_waiting_prompts_run() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(half_way);
+    world.submit(&session, "one").await;
+    world.submit(&session, "two").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await; // the checkpoint's time
+    let mut world = world.crash().await;
+    assert_eq!(world.sessions.statuses(None).await.unwrap().len(), 1, "the log still says busy");
+    world.sessions.recover().await.unwrap();
+    world
+        .until(
+            |body| matches!(body, EventBody::PromptEnded(it) if it.reason == protocol::EndReason::Completed),
+        )
+        .await;
+    world.drain().await;
+    let story = world.story(&session.id).join(" · ");
+    insta::assert_snapshot!(story, @"permission.replied · text · bash:error · assistant[-,done,error] · session.error · prompt.ended(interrupted) · IDLE(interrupted) · session.idle · BUSY · prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let kept = messages.iter().flat_map(|message| &message.parts).any(|part| part.text() == Some("so far"));
+    assert!(kept, "the words up to the checkpoint are kept");
+    assert!(world.sessions.permissions(None).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_crash_during_recovery_does_not_end_a_turn_twice() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(half_way);
+    world.submit(&session, "one").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    let world = world.crash().await;
+    assert_eq!(world.sessions.recover().await.unwrap(), 0);
+    let mut all = world.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
+    let engine::StreamItem::Frames(frames) = all.next().await.unwrap() else { panic!("no replay") };
+    let idles = frames
+        .iter()
+        .filter(|frame| String::from_utf8_lossy(frame.json()).contains("\"session.idle\""))
+        .count();
+    assert_eq!(idles, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_childs_waiting_prompt_is_not_run_after_its_parent_is_gone() {
+    let mut world = World::new().await;
+    let parent = world.session().await;
+    let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };
+    let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
+    let child = world.sessions.create(home, input).await.unwrap();
+    world.script(half_way);
+    world.submit(&child, "one").await;
+    world.submit(&child, "two").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    world.drain().await;
+    let story = world.story(&child.id);
+    assert_eq!(story.iter().filter(|word| *word == "prompt.ended(interrupted)").count(), 2, "{story:?}");
+    assert!(!story.contains(&"BUSY".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_works_on_after_a_crash() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(half_way);
+    world.submit(&session, "one").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
+    assert!(matches!(answer.info, Message::Assistant(it) if it.error.is_none()));
+}

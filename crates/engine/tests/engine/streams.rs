@@ -1,0 +1,109 @@
+//! Streams: resume without gap or duplicate, the words of open parts, bounded queues.
+
+use engine::{
+    StreamItem,
+    bus::{MAX_QUEUED_FRAMES, Scope},
+    ports::Page,
+};
+use protocol::{AgentEvent, Event, EventBody, TurnEnd, prompt::PromptInput};
+use tokio::sync::oneshot;
+
+use crate::harness::World;
+
+async fn read(stream: &mut engine::Stream) -> Vec<(Option<u64>, Event)> {
+    match stream.next().await.unwrap() {
+        StreamItem::Frames(frames) => frames
+            .iter()
+            .map(|frame| (frame.position, serde_json::from_slice(frame.json()).unwrap()))
+            .collect(),
+        other => panic!("the stream ended: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_client_gets_the_words_of_an_open_part() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    world.script(|turn| async move {
+        turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+        turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+        turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "half of it".into() }).await;
+        wait.await.unwrap();
+        turn.emit(crate::harness::finish(protocol::message::Finish::Stop)).await;
+        TurnEnd::Completed
+    });
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    assert_eq!(messages[1].parts[1].text(), Some("half of it"));
+    let mut late =
+        world.sessions.subscribe(Scope { directory: Some("/project".into()) }, None).await.unwrap();
+    let first = read(&mut late).await;
+    let EventBody::PartUpdated(part) = &first[0].1.body else { panic!("{first:?}") };
+    assert_eq!(part.part.text(), Some("half of it"));
+    assert_eq!(first[0].0, None, "a snapshot is not in the log");
+    go.send(()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let mut whole = world.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
+    let whole = read(&mut whole).await;
+    for cut in 0..=whole.len() {
+        let cursor = if cut == 0 { 0 } else { whole[cut - 1].0.unwrap() };
+        let mut rest = world
+            .sessions
+            .subscribe(Scope { directory: Some("/project".into()) }, Some(cursor))
+            .await
+            .unwrap();
+        let other = world.session().await; // something live ends every replay
+        let mut got = Vec::new();
+        while !got.iter().any(|(_, event): &(_, Event)| event.body.session_id() == Some(&other.id)) {
+            got.extend(read(&mut rest).await);
+        }
+        got.retain(|(_, event)| event.body.session_id() == Some(&session.id));
+        let wanted = &whole[cut..];
+        assert_eq!(got, wanted);
+        let mut elsewhere =
+            world.sessions.subscribe(Scope { directory: Some("/other".into()) }, Some(cursor)).await.unwrap();
+        assert!(futures::FutureExt::now_or_never(elsewhere.next()).is_none());
+    }
+    world.drain().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_that_is_too_old_or_from_another_life_is_told_to_resync() {
+    let world = World::new().await;
+    world.session().await;
+    world.session().await;
+    world.memory.trim(1);
+    for cursor in [0, 99] {
+        let mut stream = world.sessions.subscribe(Scope::default(), Some(cursor)).await.unwrap();
+        let first = read(&mut stream).await;
+        assert!(matches!(&first[0].1.body, EventBody::ServerResync(it) if it.oldest == 2), "{first:?}");
+    }
+    let mut fine = world.sessions.subscribe(Scope::default(), Some(1)).await.unwrap();
+    assert_eq!(read(&mut fine).await[0].0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_cut_off_and_others_are_not() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let mut stalled = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    world.script(|turn| async move {
+        turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+        turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+        for _ in 0..=MAX_QUEUED_FRAMES {
+            turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "x".into() }).await;
+        }
+        TurnEnd::Completed
+    });
+    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    assert!(matches!(stalled.next().await.unwrap(), StreamItem::Lagged(_)));
+    assert_eq!(world.sessions.stats().bus.cut_off, 2, "the test's own watcher did not read either");
+}
