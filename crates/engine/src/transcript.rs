@@ -130,7 +130,7 @@ impl Transcript {
                 error.or_else(|| Some(MessageError::unknown("the turn failed without saying why")))
             }
         };
-        close(open.into_iter().collect(), error.clone(), &mut emit);
+        close(open.into_iter().collect(), error.as_ref(), &mut emit);
         if let Some(error) = error {
             emit.error(error);
         }

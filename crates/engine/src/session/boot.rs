@@ -83,7 +83,7 @@ impl Actor {
         }
         let open = reads.open(&id).await?;
         let mut emit = Emit::new(id.clone(), &self.shared().mint);
-        close(open, Some(MessageError::interrupted()), &mut emit);
+        close(open, Some(&MessageError::interrupted()), &mut emit);
         emit.error(MessageError::interrupted());
         let closed = emit.into_events();
         self.unsaved.extend(closed);

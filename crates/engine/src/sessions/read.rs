@@ -28,7 +28,9 @@ impl Sessions {
     pub async fn messages(&self, id: &SessionId, page: Page) -> Result<Vec<MessageWithParts>, Error> {
         self.get(id).await?;
         let mut messages = self.shared.reads.messages(id, page).await?;
-        messages.iter_mut().for_each(|message| self.fill(message));
+        for message in &mut messages {
+            self.fill(message);
+        }
         Ok(messages)
     }
 

@@ -12,7 +12,7 @@ use super::Emit;
 pub const ABORTED_TOOL: &str = "Tool execution aborted";
 
 /// Ends every open part, then completes every open message, with `error` where one is given.
-pub(crate) fn close(open: Vec<MessageWithParts>, error: Option<MessageError>, emit: &mut Emit<'_>) {
+pub(crate) fn close(open: Vec<MessageWithParts>, error: Option<&MessageError>, emit: &mut Emit<'_>) {
     let now = emit.now();
     for MessageWithParts { info, parts, .. } in open {
         for part in parts.into_iter().filter(Part::is_open) {
@@ -23,7 +23,7 @@ pub(crate) fn close(open: Vec<MessageWithParts>, error: Option<MessageError>, em
         {
             message.time.completed = Some(now);
             if message.error.is_none() {
-                message.error.clone_from(&error);
+                message.error = error.cloned();
             }
             emit.message(Message::Assistant(message));
         }

@@ -171,25 +171,22 @@ impl Step {
     }
 
     fn tool_running(&mut self, call: String, name: String, mut running: ToolRunning, emit: &mut Emit<'_>) {
-        match self.tools.get_mut(&call) {
-            Some(part) => {
-                let PartBody::Tool(tool) = &mut part.body else { return };
-                match &tool.state {
-                    // A progress report keeps the time the tool started.
-                    ToolState::Running(before) => running.time = before.time.clone(),
-                    ToolState::Pending(_) => {}
-                    ToolState::Completed(_) | ToolState::Error(_) => return,
-                }
-                tool.tool = name;
-                tool.state = ToolState::Running(running);
-                emit.part(part.clone());
-            }
-            None => {
-                let part = self.tool_part(&call, name, ToolState::Running(running), emit);
-                emit.part(part.clone());
-                self.tools.insert(call, part);
-            }
+        let Some(part) = self.tools.get_mut(&call) else {
+            let part = self.tool_part(&call, name, ToolState::Running(running), emit);
+            emit.part(part.clone());
+            self.tools.insert(call, part);
+            return;
+        };
+        let PartBody::Tool(tool) = &mut part.body else { return };
+        match &tool.state {
+            // A progress report keeps the time the tool started.
+            ToolState::Running(before) => running.time = before.time.clone(),
+            ToolState::Pending(_) => {}
+            ToolState::Completed(_) | ToolState::Error(_) => return,
         }
+        tool.tool = name;
+        tool.state = ToolState::Running(running);
+        emit.part(part.clone());
     }
 
     fn tool_ended(

@@ -89,19 +89,18 @@ impl World {
     pub(crate) async fn new() -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(memory, bus).await
+        Self::on(memory, bus, 1_794_724_000_000).await
     }
 
     /// The process dies at this instant and another one opens the same log.
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        Self::on(memory, bus).await
+        Self::on(memory, bus, 1_794_810_400_000).await
     }
 
-    async fn on(memory: Arc<Memory>, bus: Arc<Bus>) -> Self {
+    async fn on(memory: Arc<Memory>, bus: Arc<Bus>, start: Millis) -> Self {
         let runner = Arc::new(Scripted::default());
-        let start = 1_794_724_000_000 + i64::try_from(Arc::as_ptr(&memory) as usize % 1_000).unwrap();
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
@@ -153,7 +152,7 @@ impl World {
     }
 
     async fn more(&mut self) {
-        let next = tokio::time::timeout(std::time::Duration::from_secs(7200), self.stream.next());
+        let next = tokio::time::timeout(std::time::Duration::from_hours(2), self.stream.next());
         match next.await.expect("nothing happened for two hours").unwrap() {
             StreamItem::Frames(frames) => {
                 self.unread.extend(

@@ -1,5 +1,13 @@
 //! The engine as an edge sees it: sessions on an in-memory log, with runners that the test plays.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
 mod abort;
 mod children;
 mod faults;
