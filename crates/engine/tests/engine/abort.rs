@@ -27,7 +27,7 @@ async fn abort_during_a_tool_that_ignores_it_ends_within_the_grace() {
     world.sessions.abort(&session.id).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(submitted.end.unwrap().await, Ok(EndReason::Aborted));
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id).join(" · ");
     insta::assert_snapshot!(story, @"session.created · user · text · prompt.queued · session.updated · BUSY · prompt.started · assistant[-] · step-start · bash:running · bash:error · assistant[-,done,error] · session.error · prompt.ended(aborted) · IDLE(aborted) · session.idle");
 }
@@ -42,7 +42,7 @@ async fn waiting_prompts_are_ended_with_a_reason() {
     world.sessions.abort(&session.id).await.unwrap();
     assert_eq!(running.end.unwrap().await, Ok(EndReason::Aborted));
     assert_eq!(waiting.end.unwrap().await, Ok(EndReason::Aborted));
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     assert_eq!(story.iter().filter(|word| *word == "prompt.ended(aborted)").count(), 2);
     assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1);
@@ -62,7 +62,7 @@ async fn a_prompt_after_the_abort_gets_its_own_turn() {
     aborted.unwrap();
     assert!(matches!(second.unwrap().info, Message::Assistant(it) if it.error.is_none()));
     assert_eq!(first.end.unwrap().await, Ok(EndReason::Aborted));
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     let status: Vec<_> =
         story.iter().filter(|word| word.starts_with(['B', 'I'])).map(String::as_str).collect();
@@ -74,7 +74,7 @@ async fn abort_of_an_idle_session_says_nothing() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.sessions.abort(&session.id).await.unwrap();
-    world.drain().await;
+    world.drain();
     assert_eq!(world.story(&session.id), ["session.created"]);
 }
 
@@ -92,7 +92,7 @@ async fn what_a_stopped_runner_still_says_is_dropped() {
     world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     world.sessions.abort(&session.id).await.unwrap();
     assert_eq!(submitted.end.unwrap().await, Ok(EndReason::Aborted), "an abort is not a completion");
-    world.drain().await;
+    world.drain();
     assert_eq!(world.story(&session.id).last().unwrap(), "session.idle");
 }
 
@@ -103,7 +103,7 @@ async fn deleting_a_busy_session_stops_it_first() {
     world.script(tool_for_ever);
     world.submit(&session, "x").await;
     world.sessions.delete(&session.id).await.unwrap();
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id).join(" · ");
     assert!(story.ends_with("IDLE(aborted) · session.idle · session.deleted"), "{story}");
     assert!(world.sessions.get(&session.id).await.is_err());
@@ -118,7 +118,7 @@ async fn shutdown_ends_turns_as_interrupted_and_keeps_what_waits() {
     world.submit(&session, "one").await;
     world.submit(&session, "two").await;
     world.sessions.shutdown().await;
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id).join(" · ");
     assert!(story.ends_with("prompt.ended(interrupted) · IDLE(interrupted) · session.idle"), "{story}");
     assert!(world.sessions.submit(&session.id, PromptInput::text("late")).await.is_err());

@@ -20,7 +20,7 @@ async fn a_child_has_its_own_idle_and_leaves_its_parents_status_alone() {
         say(turn, "found it").await
     });
     world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain().await;
+    world.drain();
     let children = world.sessions.children(&session.id).await.unwrap();
     assert_eq!(children.len(), 1);
     for id in [&session.id, &children[0].id] {
@@ -49,7 +49,7 @@ async fn aborting_the_parent_aborts_the_child_and_idles_each_once() {
         world.until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id)).await;
     let child = started.body.session_id().unwrap().clone();
     world.sessions.abort(&session.id).await.unwrap();
-    world.drain().await;
+    world.drain();
     for id in [&session.id, &child] {
         let story = world.story(id);
         assert_eq!(story.iter().filter(|word| *word == "IDLE(aborted)").count(), 1, "{story:?}");
@@ -76,7 +76,7 @@ async fn a_runner_that_forgets_its_child_does_not_become_idle_before_it() {
         TurnEnd::Cancelled
     });
     world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain().await;
+    world.drain();
     let idles: Vec<_> = world
         .seen
         .iter()

@@ -12,7 +12,7 @@ async fn a_full_disk_refuses_the_prompt_and_the_next_one_works() {
     world.memory.faults().next(1, Fault::Refuse(Failure::Full));
     let refused = world.sessions.submit(&session.id, PromptInput::text("x")).await;
     assert!(matches!(&refused, Err(Error::Store(error)) if error.failure == Failure::Full), "{refused:?}");
-    world.drain().await;
+    world.drain();
     assert_eq!(world.story(&session.id), ["session.created"], "nothing was promised");
     let answer = world.sessions.prompt(&session.id, PromptInput::text("y")).await.unwrap();
     assert!(matches!(answer.info, Message::Assistant(_)));
@@ -25,7 +25,7 @@ async fn a_short_outage_in_a_turn_is_waited_out() {
     world.memory.faults().pass(2); // the prompt and its start
     world.memory.faults().next(2, Fault::Refuse(Failure::Unavailable));
     world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain().await;
+    world.drain();
     assert!(world.story(&session.id).contains(&"IDLE(completed)".to_owned()));
 }
 
@@ -37,7 +37,7 @@ async fn a_long_outage_ends_the_turn_visibly_and_the_session_is_repaired() {
     world.memory.faults().next(50, Fault::Refuse(Failure::Unavailable));
     world.submit(&session, "x").await;
     world.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
-    world.drain().await;
+    world.drain();
     assert!(world.story(&session.id).contains(&"IDLE(error)".to_owned()));
     world.memory.faults().clear();
     let answer = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_lost_acknowledgement_does_not_lose_or_double_the_prompt() {
     assert!(world.sessions.submit(&session.id, prompt.clone()).await.is_err());
     let answer = world.sessions.prompt(&session.id, prompt).await.unwrap();
     assert!(matches!(answer.info, Message::Assistant(_)));
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1, "{story:?}");
 }

@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Takes whatever was published so far.
-    pub(crate) async fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         self.seen.extend(self.unread.drain(..));
         while let Some(item) = self.stream.next().now_or_never() {
             let StreamItem::Frames(frames) = item.unwrap() else { return };

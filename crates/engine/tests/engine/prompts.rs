@@ -17,7 +17,7 @@ async fn a_simple_turn_tells_its_story_in_order() {
     world.script(|turn| say_owned(turn, "hello there"));
     let answer = world.sessions.prompt(&session.id, PromptInput::text("hi")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("hello there"));
-    world.drain().await;
+    world.drain();
     insta::assert_snapshot!(world.story(&session.id).join(" · "), @"session.created · user · text · prompt.queued · session.updated · BUSY · prompt.started · assistant[-] · step-start · text · message.part.delta · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
     let session = world.sessions.get(&session.id).await.unwrap();
     assert_eq!(session.cost.map(|cost| cost.0), Some(0.5));
@@ -44,7 +44,7 @@ async fn a_prompt_during_the_final_answer_is_answered_next_before_idle() {
     for submitted in [first.end, second.end, third.end] {
         submitted.unwrap().await.unwrap();
     }
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1, "{story:?}");
     assert_eq!(story.iter().filter(|word| *word == "BUSY").count(), 1, "{story:?}");
@@ -106,7 +106,7 @@ async fn the_same_message_id_is_accepted_once() {
     let first = world.sessions.prompt(&session.id, prompt.clone()).await.unwrap();
     let again = world.sessions.prompt(&session.id, prompt).await.unwrap();
     assert_eq!(first, again);
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     assert_eq!(story.iter().filter(|word| *word == "user").count(), 1);
     assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1);
@@ -137,7 +137,7 @@ async fn no_reply_stores_the_message_and_runs_nothing() {
     let prompt = PromptInput { no_reply: Some(true), ..PromptInput::text("note") };
     let stored = world.sessions.prompt(&session.id, prompt).await.unwrap();
     assert!(matches!(stored.info, Message::User(_)));
-    world.drain().await;
+    world.drain();
     assert!(!world.story(&session.id).contains(&"BUSY".to_owned()));
 }
 
@@ -148,7 +148,7 @@ async fn an_unknown_agent_is_refused_before_anything_is_stored() {
     let prompt = PromptInput { agent: Some("nobody".into()), ..PromptInput::text("x") };
     let refused = world.sessions.submit(&session.id, prompt).await;
     assert!(matches!(refused, Err(Error::Unresolved(_))), "{refused:?}");
-    world.drain().await;
+    world.drain();
     assert_eq!(world.story(&session.id), ["session.created"]);
 }
 
@@ -171,7 +171,7 @@ async fn a_panic_in_a_runner_ends_the_turn_as_an_error_and_nothing_else() {
     let answer = world.sessions.prompt(&session.id, PromptInput::text("boom")).await.unwrap();
     let Message::Assistant(answer) = answer.info else { panic!("an assistant message was expected") };
     assert!(answer.error.unwrap().message().contains("planted"));
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id).join(" · ");
     assert!(story.ends_with("session.error · prompt.ended(error) · IDLE(error) · session.idle"), "{story}");
     let fine = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
@@ -200,7 +200,7 @@ async fn retry_is_shown_and_left_again() {
     let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     let texts: Vec<_> = answer.parts.iter().filter_map(protocol::Part::text).collect();
     assert_eq!(texts, ["whole"], "what the failed attempt said was taken back");
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id);
     let status: Vec<_> =
         story.iter().filter(|word| word.starts_with(['B', 'R', 'I'])).map(String::as_str).collect();

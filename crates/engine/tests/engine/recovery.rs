@@ -40,7 +40,7 @@ async fn a_crash_in_a_turn_is_closed_as_interrupted_and_waiting_prompts_run() {
             |body| matches!(body, EventBody::PromptEnded(it) if it.reason == protocol::EndReason::Completed),
         )
         .await;
-    world.drain().await;
+    world.drain();
     let story = world.story(&session.id).join(" · ");
     insta::assert_snapshot!(story, @"permission.replied · text · bash:error · assistant[-,done,error] · session.error · prompt.ended(interrupted) · IDLE(interrupted) · session.idle · BUSY · prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_childs_waiting_prompt_is_not_run_after_its_parent_is_gone() {
     world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     let mut world = world.crash().await;
     world.sessions.recover().await.unwrap();
-    world.drain().await;
+    world.drain();
     let story = world.story(&child.id);
     assert_eq!(story.iter().filter(|word| *word == "prompt.ended(interrupted)").count(), 2, "{story:?}");
     assert!(!story.contains(&"BUSY".to_owned()));

@@ -72,7 +72,7 @@ async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
             world.sessions.subscribe(Scope { directory: Some("/other".into()) }, Some(cursor)).await.unwrap();
         assert!(futures::FutureExt::now_or_never(elsewhere.next()).is_none());
     }
-    world.drain().await;
+    world.drain();
 }
 
 #[tokio::test(start_paused = true)]
