@@ -30,7 +30,7 @@ use crate::{
     bus::Bus,
     limits::Limits,
     mint::Mint,
-    ports::{Clock, Log, Random, Reads, Runners},
+    ports::{self, Clock, Failure, Log, Random, Reads, Runners},
     session::Command,
 };
 use registry::Registry;
@@ -211,14 +211,17 @@ impl Sessions {
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.send(id, command(reply))?;
-        // An actor that found no session, or could not read it, drops the command.
-        match answer.await {
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(match self.shared.reads.session(id).await? {
-                Some(_) => Error::Closing,
-                None => Error::no_session(id),
-            }),
+        if let Ok(answer) = answer.await {
+            return Ok(answer);
         }
+        // The actor dropped the command: there is no such session, or its store failed.
+        Err(match self.shared.reads.session(id).await? {
+            None => Error::no_session(id),
+            Some(_) if self.shared.registry.is_closed() => Error::Closing,
+            Some(_) => {
+                ports::Error::new(Failure::Unavailable, "the session could not be written; try again").into()
+            }
+        })
     }
 
     /// The session as an edge shows it.

@@ -98,6 +98,12 @@ impl Actor {
         for body in std::mem::take(&mut self.unsaved) {
             shared.bus.publish(Some(&self.place), &shared.mint.event(body));
         }
+        for waiter in self.prompt_waiters.into_values().flatten() {
+            let _ = waiter.send(EndReason::Error);
+        }
+        for waiter in self.idle_waiters {
+            let _ = waiter.send(());
+        }
         shared.registry.remove(&self.session.id);
     }
 }

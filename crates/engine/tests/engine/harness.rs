@@ -26,20 +26,24 @@ use protocol::{
     session::Tokens,
 };
 
+type Habit = Arc<dyn Fn(Turn) -> BoxFuture<'static, TurnEnd> + Send + Sync>;
 type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
 
 /// Plays the scripts it was given, one per run, in order.
 #[derive(Default)]
 pub(crate) struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
+    otherwise: Mutex<Option<Habit>>,
 }
 
 impl Runner for Scripted {
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let script = self.scripts.lock().unwrap().pop_front();
-        match script {
-            Some(script) => script(turn),
-            None => say(turn, "ok").boxed(),
+        let otherwise = self.otherwise.lock().unwrap().clone();
+        match (script, otherwise) {
+            (Some(script), _) => script(turn),
+            (None, Some(habit)) => habit(turn),
+            (None, None) => say(turn, "ok").boxed(),
         }
     }
 }
@@ -82,6 +86,8 @@ pub(crate) struct World {
     pub(crate) runner: Arc<Scripted>,
     stream: Stream,
     unread: VecDeque<Event>,
+    /// Where the clock began; another life begins a day later.
+    start: Millis,
     pub(crate) seen: Vec<Event>,
 }
 
@@ -96,7 +102,7 @@ impl World {
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        Self::on(memory, bus, 1_794_810_400_000).await
+        Self::on(memory, bus, self.start + 86_400_000).await
     }
 
     async fn on(memory: Arc<Memory>, bus: Arc<Bus>, start: Millis) -> Self {
@@ -112,7 +118,7 @@ impl World {
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, memory, runner, stream, unread: VecDeque::new(), seen: Vec::new() }
+        Self { sessions, memory, runner, stream, unread: VecDeque::new(), start, seen: Vec::new() }
     }
 
     pub(crate) async fn session(&self) -> Session {
@@ -126,6 +132,11 @@ impl World {
         F: Future<Output = TurnEnd> + Send + 'static,
     {
         self.runner.scripts.lock().unwrap().push_back(Box::new(move |turn| script(turn).boxed()));
+    }
+
+    /// Every run without a script does this.
+    pub(crate) fn always(&self, habit: Habit) {
+        *self.runner.otherwise.lock().unwrap() = Some(habit);
     }
 
     /// Submits without waiting for the answer.

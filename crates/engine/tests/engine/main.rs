@@ -15,4 +15,5 @@ mod harness;
 mod prompts;
 mod recovery;
 mod requests;
+mod simulation;
 mod streams;
