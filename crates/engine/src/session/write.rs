@@ -3,7 +3,7 @@
 use protocol::EndReason;
 use tokio::time::Instant;
 
-use super::actor::Actor;
+use super::{actor::Actor, command::Command};
 use crate::{
     Error,
     limits::STORE_TRIES,
@@ -98,12 +98,18 @@ impl Actor {
         for body in std::mem::take(&mut self.unsaved) {
             shared.bus.publish(Some(&self.place), &shared.mint.event(body));
         }
+        shared.registry.remove(&self.session.id);
+        while let Ok(command) = self.inbox.try_recv() {
+            // Whoever wanted it to stop has it stopped; the others are told to try again.
+            if let Command::Abort(reply) | Command::Interrupt(reply) = command {
+                self.idle_waiters.push(reply);
+            }
+        }
         for waiter in self.prompt_waiters.into_values().flatten() {
             let _ = waiter.send(EndReason::Error);
         }
         for waiter in self.idle_waiters {
             let _ = waiter.send(());
         }
-        shared.registry.remove(&self.session.id);
     }
 }
