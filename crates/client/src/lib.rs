@@ -6,5 +6,16 @@
 #![warn(missing_docs)]
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
+mod calls;
 pub mod check;
+mod connection;
+mod envelope;
+mod error;
+mod events;
+mod password;
 pub mod recording;
+
+pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};
+pub use error::Error;
+pub use events::{EventStream, Received, Scope};
+pub use password::Password;

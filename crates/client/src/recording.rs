@@ -9,6 +9,8 @@ use protocol::{
 };
 use serde_json::Value;
 
+use crate::envelope::{self, Envelope};
+
 /// Everything that was recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recording {
@@ -121,8 +123,8 @@ impl Recording {
     }
 
     fn add(&mut self, number: usize, name: String, time: Option<Millis>, value: Value) -> Result<(), Error> {
-        let event = unwrap(value).map_err(|source| Error::Event { line: number, source })?;
-        let Some(event) = event else { return Ok(()) };
+        let envelope = envelope::open(value).map_err(|source| Error::Event { line: number, source })?;
+        let Some(Envelope { event, .. }) = envelope else { return Ok(()) };
         let index = self.streams.iter().position(|stream| stream.name == name).unwrap_or_else(|| {
             self.streams.push(Stream { name, events: Vec::new() });
             self.streams.len() - 1
@@ -132,16 +134,6 @@ impl Recording {
         }
         Ok(())
     }
-}
-
-/// The event of a frame of `/event` or, out of its envelope, of `/global/event`. OpenCode's own replicator
-/// reads a second copy of durable events (`sync`) there; for everybody else it is no event.
-fn unwrap(mut value: Value) -> Result<Option<Event>, serde_json::Error> {
-    let event = value.get_mut("payload").map(Value::take).unwrap_or(value);
-    if event.get("type").is_some_and(|kind| kind == "sync") {
-        return Ok(None);
-    }
-    serde_json::from_value(event).map(Some)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! carry an `extra` map: a field this version does not know survives a round trip. This crate has no
 //! clock, no files and no runtime; it is data and the rules that need nothing but data.
 
+#![warn(missing_docs)]
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
 pub mod agent;

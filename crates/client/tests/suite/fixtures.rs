@@ -1,8 +1,5 @@
 //! The checker against recordings of OpenCode.
 
-#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
-
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 use client::{

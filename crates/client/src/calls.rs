@@ -1,0 +1,123 @@
+//! The calls of OpenCode's API that a session needs.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    MessageId, MessageWithParts, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus, Todo,
+    config::Health,
+    prompt::{ForkInput, PromptInput, SessionInput},
+    request::{
+        Answers, PermissionReply, PermissionReplyInput, PermissionRequest, QuestionReplyInput,
+        QuestionRequest,
+    },
+};
+use reqwest::Method;
+
+use crate::{
+    CALL_TIMEOUT, Client, Error,
+    connection::{answer, done},
+};
+
+impl Client {
+    /// Whether the server is up, and its version.
+    pub async fn health(&self) -> Result<Health, Error> {
+        self.get(&["global", "health"]).await
+    }
+
+    /// Sessions of the directory's project, most recently changed first.
+    pub async fn sessions(&self) -> Result<Vec<Session>, Error> {
+        self.get(&["session"]).await
+    }
+
+    /// Begins a session.
+    pub async fn create_session(&self, input: &SessionInput) -> Result<Session, Error> {
+        self.post(&["session"], input).await
+    }
+
+    /// One session.
+    pub async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+        self.get(&["session", id.as_str()]).await
+    }
+
+    /// Removes a session and its children.
+    pub async fn delete_session(&self, id: &SessionId) -> Result<(), Error> {
+        done(self.request(Method::DELETE, &["session", id.as_str()]).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Copies a session, up to but without `before` if that is given.
+    pub async fn fork_session(&self, id: &SessionId, before: Option<MessageId>) -> Result<Session, Error> {
+        let input = ForkInput { message_id: before, extra: Rest::NONE };
+        self.post(&["session", id.as_str(), "fork"], &input).await
+    }
+
+    /// Sessions that subagents of this one run in.
+    pub async fn children(&self, id: &SessionId) -> Result<Vec<Session>, Error> {
+        self.get(&["session", id.as_str(), "children"]).await
+    }
+
+    /// What is left to do.
+    pub async fn todos(&self, id: &SessionId) -> Result<Vec<Todo>, Error> {
+        self.get(&["session", id.as_str(), "todo"]).await
+    }
+
+    /// Every message with its parts, oldest first.
+    pub async fn messages(&self, id: &SessionId) -> Result<Vec<MessageWithParts>, Error> {
+        self.get(&["session", id.as_str(), "message"]).await
+    }
+
+    /// Sessions that are not idle. Who is absent is.
+    pub async fn statuses(&self) -> Result<BTreeMap<SessionId, SessionStatus>, Error> {
+        self.get(&["session", "status"]).await
+    }
+
+    /// Sends a prompt and waits until its turn is over, however long that takes. Returns the last message of
+    /// the answer. Dropping the future stops the waiting and not the turn: that is [`Client::abort`].
+    pub async fn prompt(&self, id: &SessionId, prompt: &PromptInput) -> Result<MessageWithParts, Error> {
+        answer(self.request(Method::POST, &["session", id.as_str(), "message"]).json(prompt)).await
+    }
+
+    /// Hands a prompt over and returns as soon as the server has it; the answer comes as events.
+    pub async fn prompt_async(&self, id: &SessionId, prompt: &PromptInput) -> Result<(), Error> {
+        let request = self.request(Method::POST, &["session", id.as_str(), "prompt_async"]);
+        done(request.json(prompt).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Stops the running turn.
+    pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
+        done(self.request(Method::POST, &["session", id.as_str(), "abort"]).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Permissions that wait for a person, in this directory.
+    pub async fn permissions(&self) -> Result<Vec<PermissionRequest>, Error> {
+        self.get(&["permission"]).await
+    }
+
+    /// Answers a permission; a rejection may say what to do instead.
+    pub async fn reply_permission(
+        &self,
+        id: &PermissionId,
+        reply: PermissionReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let input = PermissionReplyInput { reply, message, extra: Rest::NONE };
+        let request = self.request(Method::POST, &["permission", id.as_str(), "reply"]);
+        done(request.json(&input).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Questions that wait for a person, in this directory.
+    pub async fn questions(&self) -> Result<Vec<QuestionRequest>, Error> {
+        self.get(&["question"]).await
+    }
+
+    /// Answers a question.
+    pub async fn reply_question(&self, id: &QuestionId, answers: Answers) -> Result<(), Error> {
+        let input = QuestionReplyInput { answers, extra: Rest::NONE };
+        let request = self.request(Method::POST, &["question", id.as_str(), "reply"]);
+        done(request.json(&input).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Dismisses a question.
+    pub async fn reject_question(&self, id: &QuestionId) -> Result<(), Error> {
+        done(self.request(Method::POST, &["question", id.as_str(), "reject"]).timeout(CALL_TIMEOUT)).await
+    }
+}

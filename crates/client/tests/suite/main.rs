@@ -1,0 +1,7 @@
+//! The client from outside: against recordings of OpenCode, and against a server that plays a script.
+
+#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod fixtures;
+mod server;
