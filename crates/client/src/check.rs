@@ -23,6 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use protocol::{Event, EventBody, Millis, SessionId};
+use serde_json::Value;
 
 pub use self::finding::{Finding, Kind, Report, SessionSummary, Severity};
 use self::session::{Note, Session};
@@ -62,6 +63,11 @@ impl Checker {
             let session = self.sessions.entry(id.clone()).or_default();
             let notes = session.observe(&event.body, parent_turn, &children);
             self.add(id, notes);
+        } else if let EventBody::Other { kind, properties } = &event.body
+            && EventBody::KINDS.contains(&kind.as_str())
+            && let Some(Ok(id)) = properties.get("sessionID").and_then(Value::as_str).map(str::parse)
+        {
+            self.add(&id, vec![Note::not_understood(kind)]);
         }
         self.findings.get(known..).unwrap_or_default()
     }

@@ -14,9 +14,13 @@ pub(crate) struct Envelope {
 /// replicator reads a second copy of durable events (`sync`) there; for everybody else that is no event.
 pub(crate) fn open(mut frame: Value) -> Result<Option<Envelope>, serde_json::Error> {
     let directory = frame.get("directory").and_then(Value::as_str).map(str::to_owned);
-    let event = frame.get_mut("payload").map(Value::take).unwrap_or(frame);
+    let mut event = frame.get_mut("payload").map(Value::take).unwrap_or(frame);
     if event.get("type").is_some_and(|kind| kind == "sync") {
         return Ok(None);
+    }
+    // Older servers send events without an id, and nothing here depends on one.
+    if let Some(fields) = event.as_object_mut().filter(|fields| fields.contains_key("type")) {
+        fields.entry("id").or_insert_with(|| "evt_0".into());
     }
     Ok(Some(Envelope { directory, event: serde_json::from_value(event)? }))
 }

@@ -162,6 +162,11 @@ mod tests {
     }
 
     #[test]
+    fn events_of_older_servers_have_no_id() {
+        check(r#"{"type":"session.idle","properties":{"sessionID":"ses_1"}}"#, &[("", 1)]);
+    }
+
+    #[test]
     fn a_recorder_s_streams_are_kept_apart() {
         let line =
             |kind: &str, label: &str| format!(r#"{{"t":1.5,"k":"{kind}","label":{label},"d":{IDLE}}}"#);

@@ -52,6 +52,8 @@ pub enum Kind {
     StrayDelta,
     /// An assistant message that changed in a later turn.
     ClosedMessageChanged,
+    /// A known type of event in a shape that is not, which clients cannot act on.
+    NotUnderstood,
 }
 
 impl Kind {
@@ -71,6 +73,7 @@ impl Kind {
             Self::TextNeverClosed => "text-never-closed",
             Self::StrayDelta => "stray-delta",
             Self::ClosedMessageChanged => "closed-message-changed",
+            Self::NotUnderstood => "not-understood",
         }
     }
 }

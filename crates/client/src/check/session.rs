@@ -20,6 +20,10 @@ pub(super) struct Note {
 }
 
 impl Note {
+    pub(super) fn not_understood(event: &str) -> Self {
+        Self::warning(Kind::NotUnderstood, format!("sent {event} in a shape that clients do not understand"))
+    }
+
     fn violation(kind: Kind, sentence: impl Into<String>) -> Self {
         Self { kind, severity: Severity::Violation, sentence: sentence.into() }
     }

@@ -268,6 +268,18 @@ fn who_joins_in_the_middle_gives_the_benefit_of_the_doubt() {
 }
 
 #[test]
+fn a_known_event_in_an_odd_shape_is_mentioned() {
+    let mut checker = Checker::new();
+    let odd = json!({ "id": "evt_1", "type": "session.status", "properties": { "sessionID": "ses_a", "status": 7 } });
+    checker.observe(None, &serde_json::from_value(odd).unwrap());
+    let report = checker.finish(End::Complete);
+    assert_eq!(
+        report.findings[0].to_string(),
+        "warning not-understood at event 1: ses_a sent session.status in a shape that clients do not understand"
+    );
+}
+
+#[test]
 fn findings_are_told_as_they_happen() {
     let mut checker = Checker::new();
     let told: Vec<_> =
