@@ -14,6 +14,9 @@ pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
 /// limit) is an error of the call and not of the stream. An error inside the stream is its last item.
 /// Implementations do not retry and set no deadlines: both belong to the caller, which can show the wait.
 pub trait Model: Send + Sync {
+    /// Whether there is a model of this name, as far as can be told without asking the provider.
+    fn knows(&self, model: &str) -> bool;
+
     /// Starts one call.
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>>;
 }

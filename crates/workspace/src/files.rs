@@ -10,7 +10,7 @@ mod list;
 mod read;
 mod root;
 
-pub use edit::{Change, Replacement, edit, write};
+pub use edit::{Change, Replacement, current, edit, plan, write};
 pub use error::Error;
 pub use list::{Listing, list};
 pub use read::{Page, Window, read};

@@ -27,7 +27,7 @@ impl Choice {
 
     /// Reads `name`, `name:repeat`, `name@delay` or `name:repeat@delay`. What is not a number stays part of the
     /// name, and so is reported as an unknown model instead of being ignored.
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut tuning = Tuning::default();
         let mut name = text;
         if let Some((rest, number)) = name.rsplit_once('@')

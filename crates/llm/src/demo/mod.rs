@@ -124,6 +124,11 @@ impl Demo {
 }
 
 impl Model for Demo {
+    fn knows(&self, model: &str) -> bool {
+        let name = choice::Choice::parse(model).name;
+        name == BATON || self.scenarios.get(&name).is_some()
+    }
+
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>> {
         future::ready(self.begin(&request)).boxed()
     }

@@ -189,6 +189,9 @@ async fn an_unknown_scenario_is_an_unknown_model() {
     let demo = Demo::built_in().unwrap();
     let error = demo.stream(request("no_such", "go")).await.err().unwrap();
     assert_eq!(error, Error::UnknownModel("demo/no_such".to_owned()));
+    for (model, known) in [("baton", true), ("slow:3@5", true), ("no_such", false), ("slow:x", false)] {
+        assert_eq!(demo.knows(model), known, "{model}");
+    }
 }
 
 #[tokio::test]

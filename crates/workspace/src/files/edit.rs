@@ -26,21 +26,32 @@ pub struct Replacement<'a> {
     pub all: bool,
 }
 
+/// What a file says; nothing if there is none. A file that is too large to be shown counts as empty.
+pub fn current(path: &Path) -> Result<Option<String>, Error> {
+    match load(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(Error::TooLarge { .. }) => Ok(Some(String::new())),
+        Err(error) => Err(error),
+    }
+}
+
 /// Writes a whole file, with the directories above it.
 pub fn write(path: &Path, content: &str) -> Result<Change, Error> {
-    let before = match load(path) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(Error::NotFound(_)) => None,
-        // What cannot be shown can still be replaced; directories and devices cannot.
-        Err(Error::TooLarge { .. }) => Some(String::new()),
-        Err(error) => return Err(error),
-    };
+    let before = current(path)?;
     save(path, content)?;
     Ok(Change { before, after: content.to_owned() })
 }
 
 /// Replaces a piece of a file.
 pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> {
+    let change = plan(path, replacement)?;
+    save(path, &change.after)?;
+    Ok(change)
+}
+
+/// What [`edit`] would do, without doing it.
+pub fn plan(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> {
     if replacement.old == replacement.new {
         return Err(Error::NoChange);
     }
@@ -48,7 +59,7 @@ pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> 
         if path.exists() {
             return Err(Error::Exists(path.to_owned()));
         }
-        return write(path, replacement.new);
+        return Ok(Change { before: None, after: replacement.new.to_owned() });
     }
     let bytes = load(path)?;
     // A lossy conversion must never be written back.
@@ -57,7 +68,6 @@ pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> 
         _ => return Err(Error::Binary(path.to_owned())),
     };
     let after = replace(path, &before, replacement)?;
-    save(path, &after)?;
     Ok(Change { before: Some(before), after })
 }
 

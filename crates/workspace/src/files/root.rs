@@ -71,7 +71,8 @@ impl Root {
 
     /// The path as people in the project would write it.
     pub fn relative(&self, path: &Path) -> String {
-        path.strip_prefix(&self.top).unwrap_or(path).to_string_lossy().into_owned()
+        let path = path.strip_prefix(&self.top).unwrap_or(path);
+        if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
     }
 }
 
@@ -130,6 +131,7 @@ mod tests {
         let absolute = root.top().join("src/main.rs");
         assert_eq!(root.resolve(absolute.to_str().unwrap()).unwrap(), absolute);
         assert_eq!(root.relative(&absolute), "src/main.rs");
+        assert_eq!(root.relative(root.top()), ".");
     }
 
     #[test]

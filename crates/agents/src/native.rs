@@ -1,0 +1,102 @@
+//! The native loop: Baton's own agent, which works with any model `llm` can talk to.
+//!
+//! A turn is a sequence of steps. A step asks the model once, passes on what it says, runs the tools it calls, and
+//! closes the message; the results go into the next step. The loop ends when the model stops without calling a
+//! tool, when a person refuses something, or when a bound is reached:
+//!
+//! | the model finished with | and called tools | then |
+//! |---|---|---|
+//! | anything but `content-filter` | yes | run them, go on |
+//! | `stop`, `length` | no | completed |
+//! | `content-filter` | | error, no tool is run |
+//! | `error` | no | error |
+//! | `unknown`, or not at all | no | go on, at most [`limits::REPEATS`] times in a row |
+//!
+//! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the middle
+//! has done nothing yet: what it said is withdrawn and it is tried again, without a tool running twice.
+
+mod agent;
+mod attempt;
+mod context;
+mod doom;
+mod failure;
+pub mod limits;
+pub mod permission;
+mod run;
+mod step;
+mod system;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use engine::ports::{Clock, Random, Runner};
+use engine::session::Turn;
+use futures::future::{BoxFuture, FutureExt};
+use llm::Model;
+use protocol::TurnEnd;
+use protocol::agent::Agent;
+
+pub use agent::built_in;
+
+use permission::Approvals;
+
+/// What the loop needs to know and cannot find out by itself.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The agents that can be asked for, with their rules. See [`built_in`].
+    pub agents: Vec<Agent>,
+    /// Added to every system prompt.
+    pub instructions: String,
+    /// Environment variables that commands do not get to see, such as the keys of providers.
+    pub hidden: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { agents: built_in(&[]), instructions: String::new(), hidden: Vec::new() }
+    }
+}
+
+/// The native loop as a runner. Cheap to clone; clones share what people have allowed for good.
+#[derive(Clone)]
+pub struct Native(Arc<Inner>);
+
+struct Inner {
+    models: BTreeMap<String, Arc<dyn Model>>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    options: Options,
+    approvals: Approvals,
+}
+
+impl Native {
+    /// A loop with these models, by provider.
+    pub fn new(
+        models: BTreeMap<String, Arc<dyn Model>>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        options: Options,
+    ) -> Self {
+        Self(Arc::new(Inner { models, clock, random, options, approvals: Approvals::default() }))
+    }
+}
+
+impl Runner for Native {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        let inner = Arc::clone(&self.0);
+        async move { run::run(&inner, &turn).await }.boxed()
+    }
+}
+
+impl fmt::Debug for Native {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Native")
+            .field("providers", &self.0.models.keys().collect::<Vec<_>>())
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! The agents that come with the native loop.
+
+use protocol::agent::{Agent, AgentMode};
+use protocol::request::{Action, Rule};
+use protocol::{Extra, Session};
+
+use super::permission::defaults;
+
+/// Permissions a child session does not have unless its agent says otherwise: it cannot start children of its own,
+/// and the list of what is left to do belongs to the session a person looks at.
+const NOT_FOR_CHILDREN: [&str; 2] = ["task", "todowrite"];
+
+/// `build`, `plan`, `general` and `explore`, with their rules followed by a person's own.
+pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
+    let deny = |permission: &str| Rule::new(permission, "*", Action::Deny);
+    let allow = |permission: &str| Rule::new(permission, "*", Action::Allow);
+    let looks = ["read", "list", "bash", "external_directory"];
+    let explore = std::iter::once(deny("*")).chain(looks.map(allow));
+    vec![
+        agent("build", AgentMode::Primary, "Does the work: reads, changes files, runs commands.", [], rules),
+        agent("plan", AgentMode::Primary, "Looks and thinks, and changes nothing.", [deny("edit")], rules),
+        agent(
+            "general",
+            AgentMode::Subagent,
+            "Works on a question or task of several steps by itself.",
+            [deny("todowrite")],
+            rules,
+        ),
+        agent(
+            "explore",
+            AgentMode::Subagent,
+            "Finds its way through a code base quickly, and changes nothing.",
+            explore.chain(looking()),
+            rules,
+        ),
+    ]
+}
+
+/// What the defaults say about commands and places, again, after everything was denied.
+fn looking() -> impl Iterator<Item = Rule> {
+    defaults()
+        .into_iter()
+        .filter(|rule| matches!(rule.permission.as_str(), "bash" | "external_directory" | "read"))
+}
+
+fn agent(
+    name: &str,
+    mode: AgentMode,
+    about: &str,
+    own: impl IntoIterator<Item = Rule>,
+    rules: &[Rule],
+) -> Agent {
+    let mut agent = Agent::new(name, mode);
+    agent.description = Some(about.to_owned());
+    agent.native = Some(true);
+    agent.permission = defaults().into_iter().chain(own).chain(rules.iter().cloned()).collect();
+    agent.options = Extra::new();
+    agent
+}
+
+/// The rules of a turn: the agent's, those for children, the session's.
+pub(super) fn rules(agent: Option<&Agent>, session: &Session) -> Vec<Rule> {
+    let mut rules = agent.map_or_else(defaults, |agent| agent.permission.clone());
+    if session.parent_id.is_some() {
+        let unnamed: Vec<&str> = NOT_FOR_CHILDREN
+            .into_iter()
+            .filter(|permission| !rules.iter().any(|rule| rule.permission == *permission))
+            .collect();
+        rules.extend(unnamed.into_iter().map(|permission| Rule::new(permission, "*", Action::Deny)));
+    }
+    rules.extend(session.permission.iter().flatten().cloned());
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::permission::evaluate;
+
+    fn says(agent: &str, rules: &[Rule], permission: &str, pattern: &str) -> Action {
+        let agents = built_in(rules);
+        let agent = agents.iter().find(|found| found.name == agent).unwrap();
+        evaluate(agent.permission.iter(), permission, pattern)
+    }
+
+    #[test]
+    fn agents_may_do_what_they_are_for() {
+        assert_eq!(says("build", &[], "edit", "a.rs"), Action::Allow);
+        assert_eq!(says("build", &[], "bash", "make"), Action::Ask);
+        assert_eq!(says("plan", &[], "edit", "a.rs"), Action::Deny);
+        assert_eq!(says("explore", &[], "edit", "a.rs"), Action::Deny);
+        assert_eq!(says("explore", &[], "task", "general"), Action::Deny);
+        assert_eq!(says("explore", &[], "read", "a.rs"), Action::Allow);
+        assert_eq!(says("explore", &[], "bash", "ls -la"), Action::Allow);
+        assert_eq!(says("explore", &[], "bash", "rm x"), Action::Ask);
+        assert_eq!(says("explore", &[], "external_directory", "/etc/*"), Action::Ask);
+    }
+
+    #[test]
+    fn a_persons_rules_come_last() {
+        let mine = [Rule::new("bash", "*", Action::Allow), Rule::new("bash", "rm *", Action::Deny)];
+        assert_eq!(says("build", &mine, "bash", "make"), Action::Allow);
+        assert_eq!(says("build", &mine, "bash", "rm x"), Action::Deny);
+    }
+}

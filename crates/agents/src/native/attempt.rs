@@ -1,0 +1,157 @@
+//! One try of one step: asks the model, passes on what it says, notes what it calls.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use engine::session::Turn;
+use futures::StreamExt;
+use llm::{Deadline, Error, Finish, Model, ModelEvent, Request, Usage};
+use protocol::{AgentEvent, Extra};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::limits;
+
+/// A tool the model called.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Called {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// See [`ModelEvent::ToolCall`].
+    pub(super) input: Value,
+}
+
+/// What the model said, as far as the loop is concerned.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Heard {
+    pub(super) calls: Vec<Called>,
+    /// Nothing if the stream ended without a word about it.
+    pub(super) finish: Option<(Finish, Usage)>,
+}
+
+/// A try that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// Whether something was passed on that may have to be withdrawn.
+    pub(super) said: bool,
+}
+
+/// Asks once.
+pub(super) async fn attempt(turn: &Turn, model: &dyn Model, request: Request) -> Result<Heard, Failed> {
+    let mut listener =
+        Listener { turn, heard: Heard::default(), open: Vec::new(), metadata: HashMap::new(), said: false };
+    match listener.listen(model, request).await {
+        Ok(()) => {
+            listener.close().await;
+            Ok(listener.heard)
+        }
+        Err(error) => Err(Failed { error, said: listener.said }),
+    }
+}
+
+struct Listener<'a> {
+    turn: &'a Turn,
+    heard: Heard,
+    /// Texts and reasonings that have begun and not ended.
+    open: Vec<Block>,
+    /// What providers want back with a reasoning.
+    metadata: HashMap<String, Extra>,
+    said: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Block {
+    Text(String),
+    Reasoning(String),
+}
+
+impl Listener<'_> {
+    async fn listen(&mut self, model: &dyn Model, request: Request) -> Result<(), Error> {
+        let first = Instant::now() + limits::FIRST_CHUNK;
+        let stalled = |deadline, after: Duration| move |_| Error::Stalled { deadline, after };
+        let silent = stalled(Deadline::FirstChunk, limits::FIRST_CHUNK);
+        let mut stream = timeout_at(first, model.stream(request)).await.map_err(&silent)??;
+        let mut next = timeout_at(first, stream.next()).await.map_err(&silent)?;
+        while let Some(event) = next {
+            let event = event?;
+            if let ModelEvent::Finish { reason, usage } = event {
+                self.heard.finish = Some((reason, usage));
+                break;
+            }
+            self.hear(event).await;
+            next = timeout_at(Instant::now() + limits::NEXT_CHUNK, stream.next())
+                .await
+                .map_err(stalled(Deadline::NextChunk, limits::NEXT_CHUNK))?;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, event: ModelEvent) {
+        match event {
+            ModelEvent::TextStart { id } => {
+                self.open.push(Block::Text(id.clone()));
+                self.say(AgentEvent::TextStarted { key: id }).await;
+            }
+            ModelEvent::TextDelta { id, text } => {
+                if !text.is_empty() {
+                    self.say(AgentEvent::TextDelta { key: id, delta: text }).await;
+                }
+            }
+            ModelEvent::TextEnd { id } => self.end(Block::Text(id)).await,
+            ModelEvent::ReasoningStart { id, metadata } => {
+                self.keep(&id, metadata);
+                self.open.push(Block::Reasoning(id.clone()));
+                self.say(AgentEvent::ReasoningStarted { key: id }).await;
+            }
+            ModelEvent::ReasoningDelta { id, text } => {
+                if !text.is_empty() {
+                    self.say(AgentEvent::ReasoningDelta { key: id, delta: text }).await;
+                }
+            }
+            ModelEvent::ReasoningEnd { id, metadata } => {
+                self.keep(&id, metadata);
+                self.end(Block::Reasoning(id)).await;
+            }
+            ModelEvent::ToolInputStart { id, name } => {
+                self.say(AgentEvent::ToolPending { call: id, tool: name }).await;
+            }
+            // Half an argument is of no use to anybody.
+            ModelEvent::ToolInputDelta { .. } | ModelEvent::Finish { .. } => {}
+            ModelEvent::ToolCall { id, name, input } => {
+                // Not every provider announces a call; a second announcement does nothing.
+                self.say(AgentEvent::ToolPending { call: id.clone(), tool: name.clone() }).await;
+                self.heard.calls.push(Called { id, name, input });
+            }
+        }
+    }
+
+    async fn say(&mut self, event: AgentEvent) {
+        self.said = true;
+        self.turn.emit(event).await;
+    }
+
+    fn keep(&mut self, id: &str, metadata: Option<Value>) {
+        if let Some(Value::Object(metadata)) = metadata {
+            self.metadata.entry(id.to_owned()).or_default().extend(metadata);
+        }
+    }
+
+    async fn end(&mut self, block: Block) {
+        self.open.retain(|open| *open != block);
+        match block {
+            Block::Text(key) => self.say(AgentEvent::TextEnded { key }).await,
+            Block::Reasoning(key) => {
+                let metadata = self.metadata.remove(&key);
+                self.say(AgentEvent::ReasoningEnded { key, metadata }).await;
+            }
+        }
+    }
+
+    /// Ends what the model left open, so that no text looks unfinished while tools run.
+    async fn close(&mut self) {
+        for block in std::mem::take(&mut self.open) {
+            self.end(block).await;
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! From a session's messages to what a model is told. Pure.
+
+use llm::{AssistantContent, ToolResult, UserContent};
+use protocol::message::ModelRef;
+use protocol::{
+    AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState, UserMessage,
+};
+use serde_json::Value;
+
+/// In place of what a tool never answered.
+const INTERRUPTED: &str = "[Tool execution was interrupted]";
+
+/// In place of what a tool answered long ago.
+const CLEARED: &str = "[Old tool result content cleared]";
+
+/// In place of the request to summarise, whose answer follows.
+const SUMMARISE: &str = "What did we do so far?";
+
+/// The conversation as the model gets to see it.
+///
+/// Every step stays in it, an empty one too: how many there were since a prompt is part of the conversation.
+/// Dialects leave out what their provider does not accept.
+pub(super) fn conversation(history: &[MessageWithParts], model: &ModelRef) -> Vec<llm::Message> {
+    let mut told = Vec::new();
+    for MessageWithParts { info, parts, .. } in history {
+        match info {
+            Message::User(_) => {
+                let content: Vec<UserContent> = parts.iter().filter_map(user).collect();
+                if !content.is_empty() {
+                    told.push(llm::Message::User(content));
+                }
+            }
+            Message::Assistant(message) if is_told(message, parts) => {
+                let same = message.provider_id == model.provider_id && message.model_id == model.model_id;
+                told.push(llm::Message::Assistant(
+                    parts.iter().filter_map(|part| assistant(part, same)).collect(),
+                ));
+                let results: Vec<ToolResult> = parts.iter().filter_map(result).collect();
+                if !results.is_empty() {
+                    told.push(llm::Message::Tool(results));
+                }
+            }
+            Message::Assistant(_) => {}
+        }
+    }
+    told
+}
+
+/// The newest prompt.
+pub(super) fn newest_prompt(history: &[MessageWithParts]) -> Option<&UserMessage> {
+    history.iter().rev().find_map(|message| match &message.info {
+        Message::User(message) => Some(message.as_ref()),
+        Message::Assistant(_) => None,
+    })
+}
+
+fn user(part: &Part) -> Option<UserContent> {
+    match &part.body {
+        PartBody::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
+            Some(UserContent::Text(text.text.clone()))
+        }
+        // Their content is in a text part beside them.
+        PartBody::File(file) if file.mime == "text/plain" || file.mime == "application/x-directory" => None,
+        PartBody::File(file) => Some(UserContent::File {
+            mime: file.mime.clone(),
+            name: file.filename.clone(),
+            url: file.url.clone(),
+        }),
+        PartBody::Compaction(_) => Some(UserContent::Text(SUMMARISE.to_owned())),
+        PartBody::Subtask(task) => Some(UserContent::Text(format!(
+            "The user asked the agent {} to: {}",
+            task.agent, task.description
+        ))),
+        _ => None,
+    }
+}
+
+/// A step that failed is not told, except one that a person stopped after it had said or done something.
+fn is_told(message: &AssistantMessage, parts: &[Part]) -> bool {
+    let said =
+        || parts.iter().any(|part| !matches!(part.body, PartBody::StepStart(_) | PartBody::Reasoning(_)));
+    match &message.error {
+        None => true,
+        Some(MessageError::Aborted { .. }) => said(),
+        Some(_) => false,
+    }
+}
+
+fn assistant(part: &Part, same_model: bool) -> Option<AssistantContent> {
+    match &part.body {
+        PartBody::Text(text) if !text.text.is_empty() => Some(AssistantContent::Text(text.text.clone())),
+        PartBody::Reasoning(reasoning) if same_model => Some(AssistantContent::Reasoning {
+            text: reasoning.text.clone(),
+            metadata: reasoning.metadata.clone().map(Value::Object),
+        }),
+        // Another model cannot check the signatures, but it can read.
+        PartBody::Reasoning(reasoning) if !reasoning.text.is_empty() => {
+            Some(AssistantContent::Text(reasoning.text.clone()))
+        }
+        PartBody::Tool(tool) => Some(AssistantContent::ToolCall {
+            id: tool.call_id.clone(),
+            name: tool.tool.clone(),
+            input: Value::Object(tool.state.input().clone()),
+        }),
+        _ => None,
+    }
+}
+
+fn result(part: &Part) -> Option<ToolResult> {
+    let PartBody::Tool(tool) = &part.body else { return None };
+    let (output, is_error) = match &tool.state {
+        ToolState::Completed(state) if state.time.compacted.is_some() => (CLEARED, false),
+        ToolState::Completed(state) => (state.output.as_str(), false),
+        ToolState::Error(state) => (state.error.as_str(), true),
+        ToolState::Pending(_) | ToolState::Running(_) => (INTERRUPTED, true),
+    };
+    Some(ToolResult {
+        id: tool.call_id.clone(),
+        name: tool.tool.clone(),
+        output: output.to_owned(),
+        is_error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn message(info: Value, parts: Value) -> MessageWithParts {
+        let Value::Array(parts) = parts else { panic!("parts are a list") };
+        let with = |mut value: Value, more: Value| {
+            value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            value
+        };
+        let ids = json!({ "id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1" });
+        let parts: Vec<Value> = parts.into_iter().map(|part| with(part, ids.clone())).collect();
+        let common =
+            json!({ "id": "msg_1", "sessionID": "ses_1", "time": { "created": 1 }, "agent": "build" });
+        serde_json::from_value(json!({ "info": with(info, common), "parts": parts })).unwrap()
+    }
+
+    fn prompt(parts: Value) -> MessageWithParts {
+        message(json!({ "role": "user", "model": { "providerID": "demo", "modelID": "simple" } }), parts)
+    }
+
+    fn step(model: &str, error: Option<Value>, parts: Value) -> MessageWithParts {
+        let info = json!({
+            "role": "assistant", "parentID": "msg_0", "mode": "build", "providerID": "demo", "modelID": model,
+            "path": { "cwd": "/", "root": "/" }, "cost": 0,
+            "tokens": { "input": 0, "output": 0, "reasoning": 0, "cache": { "read": 0, "write": 0 } },
+        });
+        let mut message = message(info, parts);
+        if let Message::Assistant(info) = &mut message.info {
+            info.error = error.map(|error| serde_json::from_value(error).unwrap());
+        }
+        message
+    }
+
+    fn told(history: &[MessageWithParts]) -> String {
+        format!("{:#?}", conversation(history, &ModelRef::new("demo", "simple")))
+    }
+
+    #[test]
+    fn a_turn_with_tools_is_told_whole() {
+        let time = json!({ "start": 1, "end": 2 });
+        let history = [
+            prompt(json!([
+                { "type": "text", "text": "look at this" },
+                { "type": "text", "text": "not for the model", "ignored": true },
+                { "type": "file", "mime": "text/plain", "url": "file:///a" },
+                { "type": "file", "mime": "image/png", "url": "data:image/png;base64,AA", "filename": "a.png" },
+            ])),
+            step(
+                "simple",
+                None,
+                json!([
+                    { "type": "step-start" },
+                    { "type": "reasoning", "text": "hm", "time": time, "metadata": { "signature": "s" } },
+                    { "type": "text", "text": "I'll look.", "time": time },
+                    { "type": "tool", "callID": "c1", "tool": "read", "state": {
+                        "status": "completed", "input": { "filePath": "a" }, "output": "text", "title": "a",
+                        "metadata": {}, "time": time } },
+                    { "type": "tool", "callID": "c2", "tool": "read", "state": {
+                        "status": "error", "input": { "filePath": "b" }, "error": "no such file", "time": time } },
+                    { "type": "tool", "callID": "c3", "tool": "bash", "state": {
+                        "status": "running", "input": { "command": "x" }, "time": { "start": 1 } } },
+                    { "type": "tool", "callID": "c4", "tool": "read", "state": {
+                        "status": "completed", "input": {}, "output": "long ago", "title": "", "metadata": {},
+                        "time": { "start": 1, "end": 2, "compacted": 3 } } },
+                ]),
+            ),
+            step("simple", None, json!([{ "type": "step-start" }])),
+        ];
+        insta::assert_snapshot!(told(&history));
+    }
+
+    #[test]
+    fn failed_steps_are_left_out_and_stopped_ones_only_if_they_said_nothing() {
+        let aborted = json!({ "name": "MessageAbortedError", "data": { "message": "Aborted" } });
+        let failed = json!({ "name": "UnknownError", "data": { "message": "x" } });
+        let words = json!([{ "type": "text", "text": "half a sen", "time": { "start": 1 } }]);
+        let thoughts =
+            json!([{ "type": "step-start" }, { "type": "reasoning", "text": "hm", "time": { "start": 1 } }]);
+        assert_eq!(told(&[step("simple", Some(failed), words.clone())]), "[]");
+        assert_eq!(told(&[step("simple", Some(aborted.clone()), thoughts)]), "[]");
+        assert!(told(&[step("simple", Some(aborted), words)]).contains("half a sen"));
+    }
+
+    #[test]
+    fn another_models_reasoning_becomes_text() {
+        let thoughts =
+            json!([{ "type": "reasoning", "text": "hm", "time": { "start": 1 }, "metadata": { "s": 1 } }]);
+        let told = told(&[step("other", None, thoughts)]);
+        assert!(told.contains("Text(") && !told.contains("Reasoning"), "{told}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Rules: how they match and which there are from the start.
+
+use protocol::request::{Action, Rule};
+
+/// Commands that only look, and print nothing a person might not want printed. They run without asking.
+const LOOKING: [&str; 17] = [
+    "echo *",
+    "false",
+    "git branch",
+    "git branch --show-current",
+    "git diff *",
+    "git log *",
+    "git show *",
+    "git status *",
+    "ls *",
+    "pwd",
+    "sleep *",
+    "true",
+    "uname *",
+    "wc *",
+    "which *",
+    "whoami",
+    "test *",
+];
+
+/// Options that make a looking command write a file or start a program.
+const NOT_LOOKING: [&str; 3] = ["git * --output*", "git * --ext-diff*", "git * --textconv*"];
+
+/// The rules every agent starts with; later ones win.
+///
+/// Files of the project may be read and changed, environment files are asked about, and so is every command
+/// except a few that only look.
+pub fn defaults() -> Vec<Rule> {
+    let mut rules = vec![
+        Rule::new("*", "*", Action::Allow),
+        Rule::new("doom_loop", "*", Action::Ask),
+        Rule::new("external_directory", "*", Action::Ask),
+        Rule::new("read", "*.env", Action::Ask),
+        Rule::new("read", "*.env.*", Action::Ask),
+        Rule::new("read", "*.env.example", Action::Allow),
+        // Git runs programs that its configuration names, so changing that is running a command.
+        Rule::new("edit", ".git/*", Action::Ask),
+        Rule::new("edit", "*/.git/*", Action::Ask),
+        Rule::new("bash", "*", Action::Ask),
+    ];
+    rules.extend(LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Allow)));
+    rules.extend(NOT_LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Ask)));
+    rules
+}
+
+/// What the rules say about a permission for something. The last one that matches wins; none means ask.
+pub fn evaluate<'a>(rules: impl Iterator<Item = &'a Rule>, permission: &str, pattern: &str) -> Action {
+    rules
+        .filter(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
+        .last()
+        .map_or(Action::Ask, |rule| rule.action)
+}
+
+/// Whether a pattern matches the whole of a text: `*` stands for anything, `?` for one character. `ls *` also
+/// matches a bare `ls`.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    if pattern.strip_suffix(" *").is_some_and(|bare| glob(bare, text)) {
+        return true;
+    }
+    glob(pattern, text)
+}
+
+/// Takes the shortest match for each star and comes back to the newest one when that fails, which is enough:
+/// what an earlier star could give, the newest can take.
+fn glob(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut seen) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(character) = text.get(seen) {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at + 1, seen));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || wanted == character => {
+                at += 1;
+                seen += 1;
+            }
+            _ => {
+                let Some((after, from)) = star else { return false };
+                star = Some((after, from + 1));
+                at = after;
+                seen = from + 1;
+            }
+        }
+    }
+    pattern.iter().skip(at).all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_texts() {
+        for (pattern, text) in [
+            ("*", ""),
+            ("*", "a/b\nc"),
+            ("ls *", "ls"),
+            ("ls *", "ls -la"),
+            ("*.env", "deep/.env"),
+            ("a*b*c", "a-b-b-c"),
+            ("a?c", "abc"),
+            ("git * --output*", "git log -p --output=x"),
+        ] {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [
+            ("ls *", "lsof"),
+            ("ls", "ls -la"),
+            ("a?c", "ac"),
+            ("*.env", ".envrc"),
+            ("a*b", "abc"),
+            ("", "a"),
+        ] {
+            assert!(!matches(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_full_of_stars_is_not_slow() {
+        assert!(!matches(&"*a".repeat(40), &"a".repeat(4000).replace("aa", "ab")));
+    }
+
+    #[test]
+    fn the_defaults_ask_for_commands_that_do_something() {
+        let rules = defaults();
+        let says = |permission: &str, pattern: &str| evaluate(rules.iter(), permission, pattern);
+        for command in ["ls -la", "git status", "git log --oneline", "echo hi"] {
+            assert_eq!(says("bash", command), Action::Allow, "{command}");
+        }
+        for command in
+            ["rm -rf x", "git push", "git branch -D main", "git diff --output=x", "lsof", "cat .env"]
+        {
+            assert_eq!(says("bash", command), Action::Ask, "{command}");
+        }
+        assert_eq!(says("edit", "src/main.rs"), Action::Allow);
+        assert_eq!(says("edit", ".gitignore"), Action::Allow);
+        assert_eq!(says("edit", ".git/config"), Action::Ask);
+        assert_eq!(says("read", "config/.env.local"), Action::Ask);
+        assert_eq!(says("read", ".env.example"), Action::Allow);
+        assert_eq!(says("external_directory", "/etc/*"), Action::Ask);
+    }
+
+    #[test]
+    fn no_rule_means_ask() {
+        assert_eq!(evaluate([].iter(), "bash", "ls"), Action::Ask);
+    }
+}

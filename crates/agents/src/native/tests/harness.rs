@@ -1,0 +1,289 @@
+//! A world for tests: a project in a temporary directory, an engine around the native loop, and somebody who watches
+//! and answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use engine::bus::{Bus, Scope};
+use engine::limits::Limits;
+use engine::memory::Memory;
+use engine::ports::{Clock, Page, Random, Resolved, Runners, SystemRandom, Unresolved, Wanted};
+use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use llm::Model;
+use llm::demo::{Demo, Scenarios};
+use protocol::message::ModelRef;
+use protocol::prompt::{PromptInput, SessionInput};
+use protocol::request::PermissionReply;
+use protocol::{
+    EndReason, Event, EventBody, Message, MessageWithParts, Millis, Part, PartBody, Session, SessionId,
+    SessionStatus, ToolState,
+};
+use tempfile::TempDir;
+
+use crate::native::{Native, Options};
+
+/// What the person in front of the session does when asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Person {
+    Agrees,
+    AlwaysAgrees,
+    Refuses,
+    Corrects,
+}
+
+pub(super) struct World {
+    pub(super) sessions: Sessions,
+    pub(super) project: TempDir,
+    stream: Stream,
+    unread: VecDeque<Event>,
+    pub(super) seen: Vec<Event>,
+}
+
+struct OneRunner(Native);
+
+impl Runners for OneRunner {
+    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "simple"));
+        let agent = wanted.agent.unwrap_or("build").to_owned();
+        Ok(Resolved { agent, model, runner: Arc::new(self.0.clone()) })
+    }
+}
+
+/// A clock that moves one millisecond with every look.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Millis {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// No jitter, so that waits are the same in every run.
+struct Zeros;
+
+impl Random for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        Self::with(Scenarios::built_in().unwrap(), Options::default()).await
+    }
+
+    pub(super) async fn with(scenarios: Scenarios, options: Options) -> Self {
+        let project = TempDir::new().unwrap();
+        std::fs::write(project.path().join("README.md"), "# Fixture\n\nA small project.\n\nEnd of file.\n")
+            .unwrap();
+        let model: Arc<dyn Model> = Arc::new(Demo::new(scenarios));
+        let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
+        let models = BTreeMap::from([("demo".to_owned(), model)]);
+        let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(Memory::new(bus.clone()));
+        let sessions = Sessions::new(Parts {
+            log: memory.clone(),
+            reads: memory,
+            runners: Arc::new(OneRunner(native)),
+            clock,
+            random: Arc::new(SystemRandom),
+            bus,
+            limits: Limits::default(),
+            version: "0.0.0".into(),
+        });
+        let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
+        Self { sessions, project, stream, unread: VecDeque::new(), seen: Vec::new() }
+    }
+
+    pub(super) async fn session(&self) -> Session {
+        let directory = self.project.path().canonicalize().unwrap().to_string_lossy().into_owned();
+        let home = Home { directory, project: "global".into(), path: String::new() };
+        self.sessions.create(home, SessionInput::default()).await.unwrap()
+    }
+
+    pub(super) async fn submit(&self, session: &Session, model: &str, text: &str) {
+        let mut input = PromptInput::text(text);
+        input.model = Some(ModelRef::new("demo", model));
+        self.sessions.submit(&session.id, input).await.unwrap();
+    }
+
+    /// A whole turn in a new session.
+    pub(super) async fn turn(&mut self, model: &str, person: Person) -> Session {
+        let session = self.session().await;
+        self.submit(&session, model, "please").await;
+        self.until_idle(&session, person).await;
+        session
+    }
+
+    /// The next thing that is published.
+    pub(super) async fn next(&mut self) -> EventBody {
+        while self.unread.is_empty() {
+            let next = tokio::time::timeout(Duration::from_hours(3), self.stream.next());
+            match next.await.expect("nothing happened for three hours").unwrap() {
+                StreamItem::Frames(frames) => {
+                    let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
+                    self.unread.extend(frames.iter().map(|frame| read(frame.json())));
+                }
+                other => panic!("the stream ended: {other:?}"),
+            }
+        }
+        let event = self.unread.pop_front().unwrap();
+        self.seen.push(event.clone());
+        event.body
+    }
+
+    pub(super) async fn until(&mut self, fits: impl Fn(&EventBody) -> bool) -> EventBody {
+        loop {
+            let body = self.next().await;
+            if fits(&body) {
+                return body;
+            }
+        }
+    }
+
+    /// Answers whatever is asked until the session is idle.
+    pub(super) async fn until_idle(&mut self, session: &Session, person: Person) {
+        loop {
+            match self.next().await {
+                EventBody::SessionIdle(idle) if idle.session_id == session.id => return,
+                EventBody::PermissionAsked(asked) => {
+                    let (reply, message) = match person {
+                        Person::Agrees => (PermissionReply::Once, None),
+                        Person::AlwaysAgrees => (PermissionReply::Always, None),
+                        Person::Refuses => (PermissionReply::Reject, None),
+                        Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
+                    };
+                    self.sessions.reply_permission(&asked.id, reply, message).await.unwrap();
+                }
+                EventBody::QuestionAsked(asked)
+                    if matches!(person, Person::Agrees | Person::AlwaysAgrees) =>
+                {
+                    let first = asked
+                        .questions
+                        .iter()
+                        .map(|question| vec![question.options[0].label.clone()])
+                        .collect();
+                    self.sessions.reply_question(&asked.id, first).await.unwrap();
+                }
+                EventBody::QuestionAsked(asked) => self.sessions.reject_question(&asked.id).await.unwrap(),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) async fn messages(&self, session: &Session) -> Vec<MessageWithParts> {
+        self.sessions.messages(&session.id, Page::default()).await.unwrap()
+    }
+
+    /// Every tool part of a session, in order.
+    pub(super) async fn tools(&self, session: &Session) -> Vec<ToolState> {
+        let parts = self.messages(session).await.into_iter().flat_map(|message| message.parts);
+        parts
+            .filter_map(|part| match part.body {
+                PartBody::Tool(tool) => Some(tool.state),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// How the session's turn ended, which is said exactly once.
+    pub(super) fn end(&self, session: &Session) -> EndReason {
+        let ends: Vec<EndReason> = self
+            .seen
+            .iter()
+            .filter_map(|event| match &event.body {
+                EventBody::SessionStatus(status) if status.session_id == session.id => match &status.status {
+                    SessionStatus::Idle { reason, .. } => Some(reason.unwrap()),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends.len(), 1, "{ends:?}");
+        ends[0]
+    }
+
+    /// What was published about a session, in short words.
+    pub(super) fn story(&self, session: &SessionId) -> String {
+        let mut story = String::new();
+        let mut deltas = 0;
+        for event in self.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
+            if matches!(event.body, EventBody::PartDelta(_)) {
+                deltas += 1;
+                continue;
+            }
+            if deltas > 0 {
+                writeln!(story, "delta x{deltas}").unwrap();
+                deltas = 0;
+            }
+            // How often a running tool shows its progress is a matter of time.
+            if let Some(word) = word(&event.body)
+                && !(word.ends_with(":running") && story.lines().last() == Some(word.as_str()))
+            {
+                writeln!(story, "{word}").unwrap();
+            }
+        }
+        let directory = self.project.path().canonicalize().unwrap();
+        story.replace(directory.to_str().unwrap(), "/project")
+    }
+}
+
+fn word(body: &EventBody) -> Option<String> {
+    Some(match body {
+        // These come at their own pace and say nothing about the order of a turn.
+        EventBody::SessionUpdated(_) | EventBody::SessionCreated(_) => return None,
+        EventBody::SessionStatus(it) => match &it.status {
+            SessionStatus::Idle { reason, .. } => format!("IDLE({})", reason.map_or("-", EndReason::as_str)),
+            SessionStatus::Busy { .. } => "BUSY".into(),
+            SessionStatus::Retry { attempt, message, .. } => format!("RETRY{attempt}({message})"),
+        },
+        EventBody::MessageUpdated(it) => match &it.info {
+            Message::User(_) => "USER".into(),
+            Message::Assistant(message) => {
+                let finish = message.finish.map(|finish| serde_json::to_value(finish).unwrap());
+                let finish = finish.as_ref().and_then(|finish| finish.as_str()).unwrap_or("-").to_owned();
+                let done = if message.time.completed.is_some() { ",done" } else { "" };
+                let error =
+                    message.error.as_ref().map(|error| format!(",{}", name(error))).unwrap_or_default();
+                format!("asst[{finish}{done}{error}]")
+            }
+        },
+        EventBody::PartUpdated(it) => part(&it.part),
+        EventBody::SessionError(it) => format!("ERROR({})", it.error.as_ref().map(name).unwrap_or_default()),
+        EventBody::PermissionAsked(it) => format!("permission.asked({} {:?})", it.permission, it.patterns),
+        other => other.kind().to_owned(),
+    })
+}
+
+fn name(error: &protocol::MessageError) -> String {
+    serde_json::to_value(error).unwrap()["name"].as_str().unwrap().to_owned()
+}
+
+fn part(part: &Part) -> String {
+    match &part.body {
+        PartBody::Tool(tool) => {
+            let state = serde_json::to_value(&tool.state).unwrap();
+            let status = state["status"].as_str().unwrap();
+            match &tool.state {
+                ToolState::Completed(done) => format!("{}:{status} \"{}\"", tool.tool, done.title),
+                ToolState::Error(failed) => format!("{}:{status} \"{}\"", tool.tool, failed.error),
+                _ => format!("{}:{status}", tool.tool),
+            }
+        }
+        PartBody::StepFinish(finish) => {
+            format!("step-finish({})", serde_json::to_value(finish.reason).unwrap().as_str().unwrap())
+        }
+        body => {
+            let kind = serde_json::to_value(body).unwrap()["type"].as_str().unwrap().to_owned();
+            match part.text() {
+                Some(_) if part.is_open() => format!("{kind}+start"),
+                Some(text) => format!("{kind}+end {text:?}"),
+                None => kind,
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Failed attempts: waits, what is withdrawn, and when to give up.
+
+use std::time::Duration;
+
+use protocol::{EndReason, EventBody, PartBody, SessionStatus};
+use tokio::time::Instant;
+
+use super::harness::{Person, World};
+use crate::native::limits;
+
+async fn timed(scenario: &str) -> (World, protocol::Session, Duration) {
+    let mut world = World::new().await;
+    let start = Instant::now();
+    let session = world.turn(scenario, Person::Agrees).await;
+    let took = start.elapsed();
+    (world, session, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_providers_wishes_are_waited_for() {
+    let (world, session, took) = timed("retry_429").await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    assert!(took >= Duration::from_millis(3200) && took < Duration::from_millis(3400), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_stays_is_given_up_after_five_retries() {
+    let (world, session, took) = timed("error_500_forever").await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert_eq!(took.as_secs(), 2 + 4 + 8 + 16 + 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_day() {
+    let (world, session, took) = timed("retry_after_a_day").await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_provider_is_noticed() {
+    let (world, session, took) = timed("stall_once").await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    assert_eq!(took.as_secs(), limits::FIRST_CHUNK.as_secs() + 2);
+    let (world, session, took) = timed("stall").await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert_eq!(took.as_secs(), 6 * limits::NEXT_CHUNK.as_secs() + 2 + 4 + 8 + 16 + 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_answer_is_withdrawn_before_the_next_attempt() {
+    for scenario in ["midstream_drop", "midstream_error"] {
+        let (world, session, _) = timed(scenario).await;
+        let messages = world.messages(&session).await;
+        assert_eq!(messages.len(), 2, "{scenario}");
+        let texts: Vec<&str> = messages[1].parts.iter().filter_map(|part| part.text()).collect();
+        assert_eq!(texts, ["This answer is about to arrive whole after all."], "{scenario}");
+        let starts =
+            messages[1].parts.iter().filter(|part| matches!(part.body, PartBody::StepStart(_))).count();
+        assert_eq!(starts, 1, "{scenario}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_says_until_when() {
+    let (world, _, _) = timed("overloaded_529").await;
+    let retry = world.seen.iter().find_map(|event| match &event.body {
+        EventBody::SessionStatus(it) => match &it.status {
+            SessionStatus::Retry { next, .. } => Some(*next),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert!(retry.is_some_and(|next| next > 1_794_724_002_000), "{retry:?}");
+}

@@ -1,0 +1,93 @@
+//! The demo's scenarios as clients see them.
+
+use protocol::EndReason;
+
+use super::harness::{Person, World};
+
+async fn story(scenario: &str, person: Person) -> String {
+    let mut world = World::new().await;
+    let session = world.turn(scenario, person).await;
+    world.story(&session.id)
+}
+
+/// Those that start no process, so that the clock can be stopped.
+#[tokio::test(start_paused = true)]
+async fn every_scenario_tells_its_story() {
+    for scenario in [
+        "simple",
+        "reasoning",
+        "read_edit",
+        "mislabelled_stop",
+        "retry_429",
+        "overloaded_529",
+        "error_400",
+        "error_401",
+        "error_500_forever",
+        "length",
+        "content_filter",
+        "unknown",
+        "unknown_forever",
+        "empty",
+        "nothing",
+        "todo",
+        "subagent",
+        "question",
+        "midstream_drop",
+        "midstream_error",
+        "stall",
+        "stall_once",
+        "bad_tool",
+        "bad_args",
+        "tool_error",
+        "doom_loop",
+        "doom_parallel",
+    ] {
+        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Person::Agrees).await);
+    }
+}
+
+#[tokio::test]
+async fn scenarios_with_commands_tell_theirs() {
+    for scenario in ["permission", "subagent_permission"] {
+        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Person::Agrees).await);
+    }
+}
+
+#[tokio::test]
+async fn tools_of_one_step_are_all_done_before_it_ends() {
+    let story = story("parallel_tools", Person::Agrees).await;
+    let at = |word: &str| story.lines().position(|line| line.starts_with(word)).unwrap();
+    assert!(
+        at("read:completed") < at("bash:running") && at("list:completed") < at("bash:running"),
+        "{story}"
+    );
+    assert!(at("bash:completed") < at("step-finish(tool-calls)"), "{story}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_stream_arrives_whole() {
+    let mut world = World::new().await;
+    let session = world.turn("long_stream", Person::Agrees).await;
+    let messages = world.messages(&session).await;
+    let text = messages[1].parts.iter().find_map(|part| part.text()).unwrap();
+    assert_eq!(text, "word ".repeat(2000));
+    assert_eq!(world.end(&session), EndReason::Completed);
+}
+
+#[tokio::test]
+async fn a_newcomers_first_prompts_all_end_well() {
+    let mut world = World::new().await;
+    for prompt in
+        ["hello", "help", "read README.md", "run echo hi > note", "ask me", "think", "plan", "subagent"]
+    {
+        world.seen.clear();
+        let session = world.session().await;
+        world.submit(&session, "baton@0", prompt).await;
+        world.until_idle(&session, Person::Agrees).await;
+        let story = world.story(&session.id);
+        assert_eq!(world.end(&session), EndReason::Completed, "{prompt}: {story}");
+        assert!(!story.contains(":error"), "{prompt}: {story}");
+        assert!(story.contains("text+end"), "{prompt}: {story}");
+    }
+    assert_eq!(std::fs::read_to_string(world.project.path().join("note")).unwrap(), "hi\n");
+}

@@ -1,0 +1,135 @@
+//! What a model may call.
+//!
+//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. Everything that
+//! is the same for all of them (reporting, bounds, unknown names, broken arguments) is done in [`Bench::run`].
+
+mod bash;
+mod bench;
+mod edit;
+mod input;
+mod invalid;
+mod list;
+mod paths;
+mod question;
+mod read;
+mod task;
+mod todowrite;
+mod write;
+
+use engine::session::Turn;
+use futures::future::BoxFuture;
+use protocol::agent::Agent;
+use protocol::{AgentEvent, Extra};
+use serde_json::Value;
+use workspace::files::Root;
+
+use super::permission::Permissions;
+
+pub(super) use bench::{Bench, Fate, Setting};
+
+/// Something a model may call.
+pub(super) trait Tool: Send + Sync {
+    /// The name the model calls it by.
+    fn name(&self) -> &'static str;
+
+    /// The permission whose denial makes the tool useless.
+    fn permission(&self) -> &'static str {
+        self.name()
+    }
+
+    /// When and how to use it.
+    fn description(&self) -> String;
+
+    /// JSON Schema of its input.
+    fn schema(&self) -> Value;
+
+    /// Whether calls of it that follow one another may run at the same time.
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    /// Whether the input can be understood; what is wrong with it otherwise.
+    fn check(&self, input: &Extra) -> Result<(), String>;
+
+    /// Does it.
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>>;
+}
+
+/// One call of a tool.
+pub(super) struct Call<'a> {
+    pub(super) turn: &'a Turn,
+    pub(super) root: &'a Root,
+    pub(super) permissions: &'a Permissions<'a>,
+    /// Environment variables commands must not see.
+    pub(super) hidden: &'a [String],
+    /// The model's id of the call.
+    pub(super) id: &'a str,
+    /// The tool's name.
+    pub(super) name: &'static str,
+    pub(super) input: &'a Extra,
+}
+
+impl Call<'_> {
+    /// Shows how far it got.
+    pub(super) async fn progress(&self, title: Option<String>, metadata: Extra) {
+        let running = AgentEvent::ToolRunning {
+            call: self.id.to_owned(),
+            tool: self.name.to_owned(),
+            input: self.input.clone(),
+            title,
+            metadata: Some(metadata),
+        };
+        self.turn.emit(running).await;
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Output {
+    /// For people.
+    pub(super) title: String,
+    /// For the model.
+    pub(super) text: String,
+    /// Facts for clients.
+    pub(super) metadata: Extra,
+}
+
+/// Why a call did not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The model can do something about it.
+    Error(String),
+    /// A person refused; the turn ends after this step.
+    Refused(String),
+    /// The turn was stopped.
+    Cancelled,
+}
+
+impl From<workspace::files::Error> for Failure {
+    fn from(error: workspace::files::Error) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// An object out of a [`serde_json::json!`] literal.
+fn object(value: Value) -> Extra {
+    match value {
+        Value::Object(object) => object,
+        _ => Extra::new(),
+    }
+}
+
+/// The tools of the native loop, sorted by name as they are shown to the model.
+fn all(agents: &[Agent]) -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(bash::Bash),
+        Box::new(edit::Edit),
+        Box::new(invalid::Invalid),
+        Box::new(list::List),
+        Box::new(question::Question),
+        Box::new(read::Read),
+        Box::new(task::Task::new(agents)),
+        Box::new(todowrite::TodoWrite),
+        Box::new(write::Write),
+    ]
+}

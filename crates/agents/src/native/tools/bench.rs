@@ -1,0 +1,280 @@
+//! Running the calls of one step: in order, reported, bounded, and each exactly once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use engine::session::Turn;
+use futures::future::join_all;
+use protocol::agent::Agent;
+use protocol::{AgentEvent, Extra};
+use serde_json::{Value, json};
+use workspace::files::Root;
+
+use super::{Call, Failure, Output, Tool, all, invalid, object};
+use crate::native::attempt::Called;
+use crate::native::doom::Doom;
+use crate::native::limits;
+use crate::native::permission::{Pattern, Permissions, Wish};
+
+/// The tools, ready to be used.
+pub(in crate::native) struct Bench {
+    tools: Vec<Box<dyn Tool>>,
+}
+
+/// What calls are made with.
+pub(in crate::native) struct Setting<'a> {
+    pub(in crate::native) turn: &'a Turn,
+    pub(in crate::native) root: &'a Root,
+    pub(in crate::native) permissions: &'a Permissions<'a>,
+    pub(in crate::native) hidden: &'a [String],
+    /// Tools that a prompt switched off.
+    pub(in crate::native) off: &'a BTreeMap<String, bool>,
+}
+
+/// How a step's calls went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::native) enum Fate {
+    /// All were made; some may have failed.
+    Done,
+    /// A person refused one; those after it were not made.
+    Refused,
+    /// The turn was stopped.
+    Cancelled,
+}
+
+/// A call that has found its tool.
+struct Ready<'a> {
+    id: &'a str,
+    tool: &'a dyn Tool,
+    input: Extra,
+}
+
+impl Bench {
+    pub(in crate::native) fn new(agents: &[Agent]) -> Self {
+        Self { tools: all(agents) }
+    }
+
+    /// The tools a model gets to see.
+    pub(in crate::native) fn offered(&self, setting: &Setting<'_>) -> Vec<llm::Tool> {
+        self.visible(setting)
+            .map(|tool| llm::Tool {
+                name: tool.name().to_owned(),
+                description: tool.description(),
+                schema: tool.schema(),
+            })
+            .collect()
+    }
+
+    fn visible<'a>(&'a self, setting: &'a Setting<'_>) -> impl Iterator<Item = &'a dyn Tool> {
+        self.tools.iter().map(AsRef::as_ref).filter(|tool| {
+            tool.name() != invalid::NAME
+                && !setting.permissions.hides(tool.permission())
+                && setting.off.get(tool.name()) != Some(&false)
+        })
+    }
+
+    /// Makes the calls. Those of concurrent tools that follow one another are made at the same time.
+    pub(in crate::native) async fn run(
+        &self,
+        calls: &[Called],
+        setting: &Setting<'_>,
+        doom: &mut Doom,
+    ) -> Fate {
+        let ready: Vec<Ready<'_>> = calls.iter().filter_map(|call| self.find(call, setting)).collect();
+        let mut fate = Fate::Done;
+        for group in ready.chunk_by(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent()) {
+            fate = match fate {
+                Fate::Done if setting.turn.cancellation().is_cancelled() => return Fate::Cancelled,
+                Fate::Done => make_together(group, setting, doom).await,
+                Fate::Refused => {
+                    for call in group {
+                        skip(setting.turn, call).await;
+                    }
+                    Fate::Refused
+                }
+                Fate::Cancelled => return Fate::Cancelled,
+            };
+        }
+        fate
+    }
+
+    /// The tool for a call, or the one that tells the model what is wrong with it.
+    fn find<'a>(&'a self, call: &'a Called, setting: &Setting<'_>) -> Option<Ready<'a>> {
+        let lower = call.name.to_lowercase();
+        let tool = [call.name.as_str(), lower.as_str()]
+            .into_iter()
+            .find_map(|name| self.visible(setting).find(|tool| tool.name() == name).map(Tool::name));
+        let tool = tool.and_then(|name| self.tools.iter().find(|tool| tool.name() == name));
+        let wrong = match (tool, arguments(&call.input)) {
+            (None, _) => {
+                let names: Vec<&str> = self.visible(setting).map(Tool::name).collect();
+                format!(
+                    "Model tried to call unavailable tool '{}'. Available tools: {}.",
+                    call.name,
+                    names.join(", ")
+                )
+            }
+            (Some(tool), Ok(input)) => match tool.check(&input) {
+                Ok(()) => return Some(Ready { id: &call.id, tool: tool.as_ref(), input }),
+                Err(error) => format!("Invalid input for tool {}: {error}", tool.name()),
+            },
+            (Some(tool), Err(error)) => format!("Invalid input for tool {}: {error}", tool.name()),
+        };
+        let tool = self.tools.iter().find(|tool| tool.name() == invalid::NAME)?;
+        let input = object(json!({ "tool": call.name, "error": wrong }));
+        Some(Ready { id: &call.id, tool: tool.as_ref(), input })
+    }
+}
+
+/// The arguments as an object. Nothing at all is what some providers send for a call without arguments.
+fn arguments(input: &Value) -> Result<Extra, String> {
+    match input {
+        Value::Object(object) => Ok(object.clone()),
+        Value::Null => Ok(Extra::new()),
+        Value::String(text) if text.trim().is_empty() => Ok(Extra::new()),
+        Value::String(text) => {
+            let error = serde_json::from_str::<Value>(text).err().map(|error| error.to_string());
+            let error = error.unwrap_or_else(|| "expected an object".to_owned());
+            Err(format!("JSON parsing failed: Text: {text}.\nError message: {error}"))
+        }
+        other => Err(format!("expected an object, not {other}")),
+    }
+}
+
+async fn make_together(group: &[Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
+    let mut going = Vec::new();
+    let mut refused = false;
+    for ready in group {
+        if refused {
+            skip(setting.turn, ready).await;
+            continue;
+        }
+        start(setting.turn, ready).await;
+        match guard(ready, setting, doom).await {
+            Ok(()) => going.push(make(ready, setting)),
+            Err(failure) => refused = end(setting, ready, Err(failure)).await == Fate::Refused,
+        }
+    }
+    let fates = join_all(going).await;
+    if fates.contains(&Fate::Cancelled) || setting.turn.cancellation().is_cancelled() {
+        Fate::Cancelled
+    } else if refused || fates.contains(&Fate::Refused) {
+        Fate::Refused
+    } else {
+        Fate::Done
+    }
+}
+
+async fn start(turn: &Turn, ready: &Ready<'_>) {
+    let running = AgentEvent::ToolRunning {
+        call: ready.id.to_owned(),
+        tool: ready.tool.name().to_owned(),
+        input: ready.input.clone(),
+        title: None,
+        metadata: None,
+    };
+    turn.emit(running).await;
+}
+
+/// Asks whether a call that is made again and again is meant.
+async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
+    let name = ready.tool.name();
+    if doom.note(name, &ready.input) < limits::DOOM {
+        return Ok(());
+    }
+    let wish = Wish {
+        permission: "doom_loop",
+        patterns: vec![Pattern::plain(name)],
+        always: vec![name.to_owned()],
+        metadata: object(json!({ "tool": name, "input": ready.input })),
+    };
+    setting.permissions.get(setting.turn, wish, None).await
+}
+
+async fn make(ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
+    let call = Call {
+        turn: setting.turn,
+        root: setting.root,
+        permissions: setting.permissions,
+        hidden: setting.hidden,
+        id: ready.id,
+        name: ready.tool.name(),
+        input: &ready.input,
+    };
+    let result = ready.tool.run(&call).await;
+    end(setting, ready, result).await
+}
+
+/// Reports how a call went.
+async fn end(setting: &Setting<'_>, ready: &Ready<'_>, result: Result<Output, Failure>) -> Fate {
+    let call = ready.id.to_owned();
+    // Whoever stopped the turn closes what is open, the same way for every tool.
+    if setting.turn.cancellation().is_cancelled() {
+        return Fate::Cancelled;
+    }
+    match result {
+        Ok(output) => {
+            let Output { title, text: output, metadata } = bounded(output);
+            let attachments = Vec::new();
+            setting.turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
+            Fate::Done
+        }
+        Err(Failure::Error(error)) => {
+            setting.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
+            Fate::Done
+        }
+        Err(Failure::Refused(error)) => {
+            setting.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
+            Fate::Refused
+        }
+        Err(Failure::Cancelled) => Fate::Cancelled,
+    }
+}
+
+async fn skip(turn: &Turn, ready: &Ready<'_>) {
+    let error = "Not run: the user refused an earlier tool call.".to_owned();
+    turn.emit(AgentEvent::ToolFailed { call: ready.id.to_owned(), error, metadata: None }).await;
+}
+
+/// Cuts the output of a tool that has no bound of its own.
+fn bounded(mut output: Output) -> Output {
+    if output.metadata.contains_key("truncated") {
+        return output;
+    }
+    let cut = output.text.len() > limits::TOOL_OUTPUT;
+    if cut {
+        let end = output.text.floor_char_boundary(limits::TOOL_OUTPUT);
+        let rest = output.text.len() - end;
+        output.text.truncate(end);
+        let _ = write!(output.text, "\n\n[... {rest} bytes truncated ...]");
+    }
+    output.metadata.insert("truncated".to_owned(), Value::Bool(cut));
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_objects_or_say_why_not() {
+        assert_eq!(arguments(&json!({ "a": 1 })), Ok(object(json!({ "a": 1 }))));
+        assert_eq!(arguments(&Value::Null), Ok(Extra::new()));
+        assert_eq!(arguments(&json!("  ")), Ok(Extra::new()));
+        let error = arguments(&json!("{\"filePath\": ")).unwrap_err();
+        assert!(
+            error.starts_with("JSON parsing failed: Text: {\"filePath\": .\nError message: EOF"),
+            "{error}"
+        );
+        assert_eq!(arguments(&json!([1])), Err("expected an object, not [1]".to_owned()));
+    }
+
+    #[test]
+    fn endless_output_is_cut_at_a_character() {
+        let output =
+            Output { title: String::new(), text: "é".repeat(limits::TOOL_OUTPUT), metadata: Extra::new() };
+        let output = bounded(output);
+        assert!(output.text.ends_with(&format!("é\n\n[... {} bytes truncated ...]", limits::TOOL_OUTPUT)));
+        assert_eq!(output.metadata["truncated"], true);
+    }
+}

@@ -1,0 +1,61 @@
+//! From the text a model wrote to a file it may touch.
+
+use std::path::{Path, PathBuf};
+
+use protocol::Extra;
+use serde_json::json;
+use tokio::task;
+
+use super::{Call, Failure, object};
+use crate::native::permission::{Pattern, Wish};
+
+/// Where a path leads; a person is asked if that is outside of the project.
+pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
+    let root = call.root.clone();
+    let text = path.to_owned();
+    let place = blocking(move || root.locate(&text)).await??;
+    if !place.inside {
+        let parent = if place.path.is_dir() {
+            place.path.as_path()
+        } else {
+            place.path.parent().unwrap_or(&place.path)
+        };
+        outside(call, &place.path.to_string_lossy(), parent).await?;
+    }
+    Ok(place.path)
+}
+
+/// Asks for a place outside of the project.
+pub(super) async fn outside(call: &Call<'_>, path: &str, parent: &Path) -> Result<(), Failure> {
+    let pattern = parent.join("*").to_string_lossy().into_owned();
+    let wish = Wish {
+        permission: "external_directory",
+        patterns: vec![Pattern::plain(pattern.clone())],
+        always: vec![pattern],
+        metadata: object(json!({ "filepath": path, "parentDir": parent.to_string_lossy() })),
+    };
+    call.permissions.get(call.turn, wish, Some(call.id)).await
+}
+
+/// Asks to do something with a file of the project.
+pub(super) async fn permit(
+    call: &Call<'_>,
+    permission: &'static str,
+    path: &Path,
+    metadata: Extra,
+) -> Result<(), Failure> {
+    let wish = Wish {
+        permission,
+        patterns: vec![Pattern::plain(call.root.relative(path))],
+        always: vec!["*".to_owned()],
+        metadata,
+    };
+    call.permissions.get(call.turn, wish, Some(call.id)).await
+}
+
+/// Runs something that blocks. A panic in there is an error of the tool.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    task::spawn_blocking(work).await.map_err(|error| Failure::Error(format!("the tool broke: {error}")))
+}

@@ -1,0 +1,127 @@
+//! `question`: asks the person something.
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::Extra;
+use protocol::agent_event::{Answer, Ask};
+use protocol::request::{Answers, Question as Asked};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::input::parse;
+use super::{Call, Failure, Output, Tool, object};
+
+#[derive(Deserialize)]
+struct Input {
+    questions: Vec<Asked>,
+}
+
+pub(super) struct Question;
+
+impl Tool for Question {
+    fn name(&self) -> &'static str {
+        "question"
+    }
+
+    fn description(&self) -> String {
+        "Asks the person one or more questions with answers to pick from, and waits. They may also answer in their own \
+         words. Use it when you cannot go on without knowing; put the answer you recommend first."
+            .to_owned()
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "questions": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "question": { "type": "string", "description": "The whole question" },
+                            "header": { "type": "string", "description": "A very short label, at most 30 characters" },
+                            "options": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "properties": {
+                                        "label": { "type": "string", "description": "The answer, a few words" },
+                                        "description": { "type": "string", "description": "What choosing it means" },
+                                    },
+                                    "required": ["label", "description"],
+                                },
+                            },
+                            "multiple": { "type": "boolean", "description": "Whether several may be picked" },
+                        },
+                        "required": ["question", "header", "options"],
+                    },
+                },
+            },
+            "required": ["questions"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        match parse::<Input>(input)?.questions.as_slice() {
+            [] => Err("there has to be at least one question".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let Input { questions } = parse(call.input).map_err(Failure::Error)?;
+            let ask = Ask::Question { questions: questions.clone(), call: Some(call.id.to_owned()) };
+            match call.turn.ask(ask).await {
+                Answer::Answers(answers) => Ok(show(&questions, &answers)),
+                Answer::Withdrawn => Err(Failure::Refused("Nobody answered the question.".to_owned())),
+                Answer::Rejected { .. } | Answer::Once | Answer::Always => {
+                    Err(Failure::Refused("The user dismissed this question".to_owned()))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+fn show(questions: &[Asked], answers: &Answers) -> Output {
+    let told: Vec<String> = questions
+        .iter()
+        .enumerate()
+        .map(|(at, asked)| {
+            let answer = answers.get(at).filter(|labels| !labels.is_empty()).map(|labels| labels.join(", "));
+            format!("\"{}\"=\"{}\"", asked.question, answer.as_deref().unwrap_or("Unanswered"))
+        })
+        .collect();
+    let count = questions.len();
+    Output {
+        title: format!("Asked {count} question{}", if count == 1 { "" } else { "s" }),
+        text: format!(
+            "User has answered your questions: {}. You can now continue with the user's answers in mind.",
+            told.join(", ")
+        ),
+        metadata: object(json!({ "answers": answers, "truncated": false })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_question_by_question() {
+        let asked = |question: &str| {
+            serde_json::from_value::<Asked>(json!({ "question": question, "header": "h", "options": [] }))
+                .unwrap()
+        };
+        let output =
+            show(&[asked("Colour?"), asked("Size?")], &vec![vec!["Red".into(), "Blue".into()], vec![]]);
+        assert_eq!(output.title, "Asked 2 questions");
+        assert_eq!(
+            output.text,
+            "User has answered your questions: \"Colour?\"=\"Red, Blue\", \"Size?\"=\"Unanswered\". \
+             You can now continue with the user's answers in mind."
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! `read`: some lines of a file, or the entries of a directory.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::Extra;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::files::{self, MAX_LINES, Page, Window};
+
+use super::input::{parse, whole};
+use super::{Call, Failure, Output, Tool, list, object, paths};
+
+/// Lines that clients show before a part is unfolded.
+const PREVIEW: usize = 20;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    file_path: String,
+    #[serde(default, deserialize_with = "whole")]
+    offset: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    limit: Option<u64>,
+}
+
+pub(super) struct Read;
+
+impl Tool for Read {
+    fn name(&self) -> &'static str {
+        "read"
+    }
+
+    fn description(&self) -> String {
+        format!(
+            "Reads a text file and returns its lines with their numbers, or lists a directory. Returns at most {MAX_LINES} \
+             lines; use offset (counted from 1) and limit for the rest of a longer file."
+        )
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "filePath": { "type": "string", "description": "The file, absolute or relative to the working directory" },
+                "offset": { "type": "integer", "minimum": 1, "description": "The first line to read" },
+                "limit": { "type": "integer", "minimum": 1, "description": "How many lines to read" },
+            },
+            "required": ["filePath"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn is_concurrent(&self) -> bool {
+        true
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        parse::<Input>(input).map(drop)
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let path = paths::locate(call, &input.file_path).await?;
+            paths::permit(call, "read", &path, Extra::new()).await?;
+            if path.is_dir() {
+                return list::show(call, path).await;
+            }
+            let number = |number: Option<u64>, default| {
+                number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
+            };
+            let window = Window {
+                offset: number(input.offset, 1).max(1),
+                limit: number(input.limit, MAX_LINES).max(1),
+            };
+            let file = path.clone();
+            let page = paths::blocking(move || files::read(&file, window)).await??;
+            Ok(show(&call.root.relative(&path), &path, &page))
+        }
+        .boxed()
+    }
+}
+
+fn show(title: &str, path: &Path, page: &Page) -> Output {
+    let path = path.to_string_lossy();
+    let mut output = format!("<path>{path}</path>\n<type>file</type>\n<content>\n");
+    for (line, number) in page.lines.iter().zip(page.first..) {
+        let _ = writeln!(output, "{number}: {line}");
+    }
+    let (first, last, total) = (page.first, page.last(), page.total);
+    let _ = match (page.more(), page.full) {
+        (false, _) => writeln!(output, "\n(End of file - total {total} lines)"),
+        (true, false) => writeln!(
+            output,
+            "\n(Showing lines {first}-{last} of {total}. Use offset={} to continue.)",
+            last + 1
+        ),
+        (true, true) => {
+            let size = files::MAX_PAGE / 1024;
+            writeln!(
+                output,
+                "\n(Output capped at {size} KB. Showing lines {first}-{last} of {total}. Use offset={} to continue.)",
+                last + 1
+            )
+        }
+    };
+    output.push_str("</content>");
+    let preview: Vec<&str> = page.lines.iter().take(PREVIEW).map(String::as_str).collect();
+    let metadata = object(json!({
+        "preview": preview.join("\n"),
+        "truncated": page.more(),
+        "loaded": [],
+        "display": {
+            "type": "file",
+            "path": path,
+            "text": page.lines.join("\n"),
+            "lineStart": first,
+            "lineEnd": last,
+            "totalLines": total,
+            "truncated": page.more(),
+        },
+    }));
+    Output { title: title.to_owned(), text: output, metadata }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(first: usize, lines: &[&str], total: usize, full: bool) -> Page {
+        Page { first, lines: lines.iter().map(|line| (*line).to_owned()).collect(), total, full }
+    }
+
+    #[test]
+    fn a_whole_file_is_shown_as_clients_know_it() {
+        let output =
+            show("README.md", Path::new("/project/README.md"), &page(1, &["# Fixture", ""], 2, false));
+        assert_eq!(
+            output.text,
+            "<path>/project/README.md</path>\n<type>file</type>\n<content>\n1: # Fixture\n2: \n\n\
+             (End of file - total 2 lines)\n</content>"
+        );
+        insta::assert_json_snapshot!(output.metadata);
+    }
+
+    #[test]
+    fn a_part_of_a_file_says_how_to_go_on() {
+        let output = show("a", Path::new("/a"), &page(3, &["x", "y"], 9, false));
+        assert!(
+            output.text.contains("(Showing lines 3-4 of 9. Use offset=5 to continue.)"),
+            "{}",
+            output.text
+        );
+        let output = show("a", Path::new("/a"), &page(3, &["x"], 9, true));
+        assert!(
+            output.text.contains("capped at 50 KB. Showing lines 3-3 of 9. Use offset=4"),
+            "{}",
+            output.text
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! `todowrite`: the list of what the agent means to do.
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{AgentEvent, Extra, Todo};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::input::parse;
+use super::{Call, Failure, Output, Tool, object};
+use crate::native::permission::{Pattern, Wish};
+
+#[derive(Deserialize)]
+struct Input {
+    todos: Vec<Todo>,
+}
+
+pub(super) struct TodoWrite;
+
+impl Tool for TodoWrite {
+    fn name(&self) -> &'static str {
+        "todowrite"
+    }
+
+    fn description(&self) -> String {
+        "Replaces your list of what is left to do, which people can see. Use it for work of several steps: write the \
+         whole list each time, keep exactly one entry in_progress, and complete entries as soon as they are done."
+            .to_owned()
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "todos": {
+                    "type": "array",
+                    "description": "The whole list",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "content": { "type": "string", "description": "What is to be done" },
+                            "status": { "type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"] },
+                            "priority": { "type": "string", "enum": ["high", "medium", "low"] },
+                        },
+                        "required": ["content", "status", "priority"],
+                    },
+                },
+            },
+            "required": ["todos"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        parse::<Input>(input).map(drop)
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let Input { todos } = parse(call.input).map_err(Failure::Error)?;
+            let wish = Wish {
+                permission: "todowrite",
+                patterns: vec![Pattern::plain("*")],
+                always: vec!["*".to_owned()],
+                metadata: Extra::new(),
+            };
+            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            let open = todos.iter().filter(|todo| todo.status != "completed").count();
+            let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
+            let metadata = object(json!({ "todos": todos, "truncated": false }));
+            call.turn.emit(AgentEvent::Todos(todos)).await;
+            Ok(Output { title: format!("{open} todos"), text: output, metadata })
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,82 @@
+//! `write`: a whole file.
+
+use std::path::Path;
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{AgentEvent, Extra};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workspace::diff::{self, FileDiff};
+use workspace::files;
+
+use super::input::parse;
+use super::{Call, Failure, Output, Tool, object, paths};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    file_path: String,
+    content: String,
+}
+
+pub(super) struct Write;
+
+impl Tool for Write {
+    fn name(&self) -> &'static str {
+        "write"
+    }
+
+    fn permission(&self) -> &'static str {
+        "edit"
+    }
+
+    fn description(&self) -> String {
+        "Writes a file, replacing what was there. Prefer edit for changing a file that exists.".to_owned()
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "filePath": { "type": "string", "description": "The file, absolute or relative to the working directory" },
+                "content": { "type": "string", "description": "Everything the file is to contain" },
+            },
+            "required": ["filePath", "content"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        parse::<Input>(input).map(drop)
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let Input { file_path, content } = parse(call.input).map_err(Failure::Error)?;
+            let path = paths::locate(call, &file_path).await?;
+            let file = path.clone();
+            let before = paths::blocking(move || files::current(&file)).await??;
+            let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
+            paths::permit(call, "edit", &path, shown(&path, &planned)).await?;
+            let file = path.clone();
+            paths::blocking(move || files::write(&file, &content)).await??;
+            changed(call, &path).await;
+            let metadata = object(json!({
+                "diagnostics": {}, "filepath": path.to_string_lossy(), "exists": before.is_some(), "filediff": planned,
+                "truncated": false,
+            }));
+            Ok(Output { title: call.root.relative(&path), text: "Wrote file successfully.".to_owned(), metadata })
+        }
+        .boxed()
+    }
+}
+
+/// What a person sees who is asked about a change.
+pub(super) fn shown(path: &Path, diff: &FileDiff) -> Extra {
+    object(json!({ "filepath": path.to_string_lossy(), "diff": diff.patch }))
+}
+
+/// Tells clients that a file is different now.
+pub(super) async fn changed(call: &Call<'_>, path: &Path) {
+    call.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;
+}

@@ -1,0 +1,140 @@
+//! Who answers a prompt: the agent, the model and the runner that were asked for, or the ones to fall back on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
+use llm::Model;
+use protocol::agent::{Agent, AgentMode};
+use protocol::message::ModelRef;
+
+/// The agents and models there are. A prompt that asks for something else is refused before it is accepted.
+#[derive(Clone)]
+pub struct Roster {
+    /// The agents; the first that a person may choose is the default.
+    pub agents: Vec<Agent>,
+    /// The models, by provider.
+    pub models: BTreeMap<String, Arc<dyn Model>>,
+    /// The model for a prompt, session and agent that name none.
+    pub model: ModelRef,
+    /// Who runs it.
+    pub runner: Arc<dyn Runner>,
+}
+
+impl Roster {
+    /// Asked for, else the default. The session's last agent does not count, as clients of this wire expect.
+    fn agent(&self, wanted: &Wanted<'_>) -> Result<&Agent, Unresolved> {
+        let choosable = |agent: &&Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
+        let found = match wanted.agent {
+            Some(name) => self.agents.iter().find(|agent| agent.name == name),
+            None => self.agents.iter().find(choosable),
+        };
+        found.ok_or_else(|| Unresolved::Agent {
+            name: wanted.agent.unwrap_or("default").to_owned(),
+            known: self.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Asked for, else the agent's own, else the session's last, else the default.
+    fn model(&self, wanted: &Wanted<'_>, agent: &Agent) -> Result<ModelRef, Unresolved> {
+        let last = || {
+            let model = wanted.session.model.as_ref()?;
+            let variant = model.variant.clone().filter(|variant| variant != "default");
+            Some(ModelRef { variant, ..ModelRef::new(&model.provider_id, &model.id) })
+        };
+        let named = wanted.model.cloned().or_else(|| agent.model.clone()).or_else(last);
+        let model = named.unwrap_or_else(|| self.model.clone());
+        if self.models.get(&model.provider_id).is_some_and(|provider| provider.knows(&model.model_id)) {
+            return Ok(model);
+        }
+        Err(Unresolved::Model {
+            name: format!("{}/{}", model.provider_id, model.model_id),
+            known: self
+                .models
+                .keys()
+                .map(|provider| format!("{provider}/..."))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+}
+
+impl Runners for Roster {
+    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+        let agent = self.agent(wanted)?;
+        let model = self.model(wanted, agent)?;
+        Ok(Resolved { agent: agent.name.clone(), model, runner: Arc::clone(&self.runner) })
+    }
+}
+
+impl fmt::Debug for Roster {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Roster")
+            .field("agents", &self.agents.iter().map(|agent| &agent.name).collect::<Vec<_>>())
+            .field("providers", &self.models.keys().collect::<Vec<_>>())
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::ports::{SystemClock, SystemRandom};
+    use llm::demo::Demo;
+    use protocol::Session;
+    use serde_json::json;
+
+    use super::*;
+    use crate::native::{Native, Options, built_in};
+
+    fn roster() -> Roster {
+        let model: Arc<dyn Model> = Arc::new(Demo::built_in().unwrap());
+        let models = BTreeMap::from([("demo".to_owned(), model)]);
+        let native =
+            Native::new(models.clone(), Arc::new(SystemClock), Arc::new(SystemRandom), Options::default());
+        Roster {
+            agents: built_in(&[]),
+            models,
+            model: ModelRef::new("demo", "baton"),
+            runner: Arc::new(native),
+        }
+    }
+
+    fn session(more: &serde_json::Value) -> Session {
+        let mut session = json!({
+            "id": "ses_1", "slug": "s", "projectID": "global", "directory": "/", "title": "t", "version": "0",
+            "time": { "created": 1, "updated": 1 },
+        });
+        session.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(session).unwrap()
+    }
+
+    fn resolve(session: &Session, agent: Option<&str>, model: Option<&ModelRef>) -> Result<String, String> {
+        let resolved = roster().resolve(&Wanted { session, agent, model });
+        let shown = |it: Resolved| format!("{} {}/{}", it.agent, it.model.provider_id, it.model.model_id);
+        resolved.map(shown).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_prompt_gets_what_it_asks_for_or_the_next_best() {
+        let plain = session(&json!({}));
+        let used = session(&json!({ "agent": "plan", "model": { "id": "slow", "providerID": "demo" } }));
+        assert_eq!(resolve(&plain, None, None).unwrap(), "build demo/baton");
+        assert_eq!(resolve(&used, None, None).unwrap(), "build demo/slow");
+        let simple = ModelRef::new("demo", "simple");
+        assert_eq!(resolve(&used, Some("build"), Some(&simple)).unwrap(), "build demo/simple");
+        assert_eq!(resolve(&plain, Some("general"), None).unwrap(), "general demo/baton");
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_with_what_somebody_does() {
+        let plain = session(&json!({}));
+        let error = resolve(&plain, Some("nobody"), None).unwrap_err();
+        assert!(error.contains("nobody") && error.contains("build, plan, general, explore"), "{error}");
+        for model in [ModelRef::new("demo", "no_such"), ModelRef::new("nowhere", "baton")] {
+            let error = resolve(&plain, None, Some(&model)).unwrap_err();
+            assert!(error.contains(&model.model_id) && error.contains("demo/..."), "{error}");
+        }
+    }
+}
