@@ -1,1 +1,23 @@
-//! server
+//! The HTTP edge: OpenCode's routes on the engine's facade.
+//!
+//! [`router`] is everything a client can call. Each route is one entry of the table in [`openapi`], which both
+//! registers and documents it. Handlers read their arguments with the extractors of [`extract`], call
+//! [`engine::Sessions`] and answer with a wire type; [`error`] alone knows status codes.
+
+#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
+
+mod app;
+mod edge;
+pub mod error;
+pub mod extract;
+pub mod openapi;
+pub mod project;
+mod routes;
+
+pub use app::{App, Facts};
+pub use error::Error;
+
+/// Every route, ready to be served. Who may call is decided in front of it.
+pub fn router(app: App) -> axum::Router {
+    edge::around(openapi::register(routes::table())).with_state(app)
+}

@@ -1,0 +1,76 @@
+//! What surrounds every route: a line in the log, an answer for what is not there, and for what panics.
+
+use std::{any::Any, panic::AssertUnwindSafe};
+
+use axum::{
+    Router,
+    extract::Request,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use futures::FutureExt;
+use http::{Method, Uri};
+use tokio::time::Instant;
+
+use crate::{App, Error, error::Fault};
+
+pub(crate) fn around(router: Router<App>) -> Router<App> {
+    router
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(middleware::from_fn(survive))
+        .layer(middleware::from_fn(log))
+}
+
+/// OpenCode answers unknown paths with its web page, which its own client takes for a fatal error.
+async fn no_such_path(uri: Uri) -> Error {
+    Error::plain(Fault::NotFound, format!("There is nothing at {}.", uri.path()))
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Error {
+    Error::plain(Fault::MethodNotAllowed, format!("{} cannot be called with {method}.", uri.path()))
+}
+
+/// A bug in one handler costs one call, not the connection it shares with others.
+async fn survive(call: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(call)).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => Error::broken(&format!("a handler panicked: {}", words(&*panic))).into_response(),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// One line per call. The query stays out of it: a password may be in there.
+async fn log(call: Request, next: Next) -> Response {
+    let (method, path, start) = (call.method().clone(), call.uri().path().to_owned(), Instant::now());
+    let response = next.run(call).await;
+    let (status, elapsed) = (response.status().as_u16(), start.elapsed());
+    tracing::debug!(%method, path, status, ?elapsed, "call");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, routing::get};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn panics() -> Error {
+        panic!("secret of the house")
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer() {
+        let router = Router::new().route("/", get(panics)).layer(middleware::from_fn(survive));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("err_") && !body.contains("secret"), "{body}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Errors on the wire. The only place that knows which status goes with what.
+//!
+//! The bodies are OpenCode's, so that its clients show them well. What a person can act on is in the message;
+//! what only an operator understands is in the log, under the reference that the answer carries.
+
+use std::{error::Error as StdError, fmt, fmt::Write as _};
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use engine::ports::{Failure, Random, SystemRandom};
+use http::{HeaderValue, StatusCode, header};
+use protocol::{
+    PermissionId, Rest,
+    wire_error::{BadRequestKind, NamedError, TaggedError, WireError},
+};
+use serde_json::{Map, Value, json};
+
+/// How long somebody who came too often, or too late, should wait, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// What can be wrong with a call, as far as its answer differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The call does not fit the route.
+    BadRequest,
+    /// There is no such session, message or path.
+    NotFound,
+    /// There is no such permission, or it waits no longer.
+    PermissionGone,
+    /// There is no such question, or it waits no longer.
+    QuestionGone,
+    /// There is something here, but not by this method.
+    MethodNotAllowed,
+    /// The body took too long to arrive.
+    TooSlow,
+    /// It cannot be done while a turn is running.
+    Busy,
+    /// The body is larger than anybody needs.
+    TooLarge,
+    /// The body does not say that it is JSON.
+    UnsupportedMedia,
+    /// Too much is waiting already.
+    Overloaded,
+    /// Something broke inside the server.
+    Broken,
+    /// OpenCode has this and Baton does not yet.
+    NotBuilt,
+    /// The server goes down.
+    Closing,
+    /// No space is left for the database.
+    Full,
+}
+
+impl Fault {
+    /// The status it is answered with.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::NotFound | Self::PermissionGone | Self::QuestionGone => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::CONFLICT,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMedia => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Self::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotBuilt => StatusCode::NOT_IMPLEMENTED,
+            Self::Closing => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full => StatusCode::INSUFFICIENT_STORAGE,
+        }
+    }
+
+    /// The `name` or `_tag` of its body. Those that OpenCode has are OpenCode's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BadRequest => "BadRequest",
+            Self::NotFound => "NotFoundError",
+            Self::PermissionGone => "PermissionNotFoundError",
+            Self::QuestionGone => "QuestionNotFoundError",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::TooSlow => "RequestTimeout",
+            Self::Busy => "SessionBusyError",
+            Self::TooLarge => "PayloadTooLarge",
+            Self::UnsupportedMedia => "UnsupportedMediaType",
+            Self::Overloaded => "TooManyRequests",
+            Self::Broken => "UnknownError",
+            Self::NotBuilt => "NotImplemented",
+            Self::Closing => "ServiceUnavailableError",
+            Self::Full => "InsufficientStorage",
+        }
+    }
+
+    /// The JSON Schema of its body.
+    pub fn schema(self) -> Value {
+        let (name, text) = (json!({ "const": self.name() }), json!({ "type": "string" }));
+        let object = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });
+        let tagged = |field: &str| {
+            object(json!({ "_tag": name, field: text, "message": text }), json!(["_tag", field, "message"]))
+        };
+        let data = |more: Option<(&str, Value)>| {
+            let more = more.map(|(field, schema)| (field.to_owned(), schema));
+            let fields: Map<_, _> = [("message".to_owned(), text.clone())].into_iter().chain(more).collect();
+            let data = object(fields.into(), json!(["message"]));
+            object(json!({ "name": name, "data": data }), json!(["name", "data"]))
+        };
+        match self {
+            Self::BadRequest => {
+                data(Some(("kind", json!({ "enum": ["Params", "Headers", "Query", "Body", "Payload"] }))))
+            }
+            Self::Broken => data(Some(("ref", json!({ "type": "string", "pattern": "^err_" })))),
+            Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
+            Self::Busy => tagged("sessionID"),
+            Self::Closing => object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"])),
+            _ => data(None),
+        }
+    }
+}
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub struct Error {
+    fault: Fault,
+    body: Box<WireError>,
+}
+
+impl Error {
+    /// The call does not fit the route.
+    pub fn bad_request(kind: BadRequestKind, message: impl AsRef<str>) -> Self {
+        Self::new(Fault::BadRequest, WireError::bad_request(message.as_ref(), kind))
+    }
+
+    /// An error that says nothing but a sentence.
+    pub fn plain(fault: Fault, message: impl Into<String>) -> Self {
+        let (name, data) = (fault.name().into(), json!({ "message": message.into() }));
+        Self::new(fault, WireError::Named(NamedError::Other { name, data }))
+    }
+
+    /// Something broke. The details go to the log, the reference to the client.
+    pub fn broken(details: &dyn fmt::Display) -> Self {
+        let reference = reference();
+        tracing::error!(%reference, %details, "a call failed");
+        let message =
+            format!("Something broke inside the server; its log has the details under {reference}.");
+        Self::new(Fault::Broken, WireError::unknown(message, Some(reference)))
+    }
+
+    /// There is no such permission, or it waits no longer.
+    pub fn permission_gone(id: &PermissionId) -> Self {
+        engine::Error::NoRequest { kind: "Permission", id: id.to_string() }.into()
+    }
+
+    /// The status it is answered with.
+    pub fn status(&self) -> StatusCode {
+        self.fault.status()
+    }
+
+    fn new(fault: Fault, body: WireError) -> Self {
+        Self { fault, body: Box::new(body) }
+    }
+
+    fn tagged(fault: Fault, body: TaggedError) -> Self {
+        Self::new(fault, WireError::Tagged(body))
+    }
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        let (message, extra) = (error.to_string(), Rest::NONE);
+        match error {
+            engine::Error::NotFound { .. } => Self::plain(Fault::NotFound, message),
+            engine::Error::NoRequest { kind: "Permission", id: request_id } => {
+                let body = TaggedError::PermissionNotFound { request_id, message, extra };
+                Self::tagged(Fault::PermissionGone, body)
+            }
+            engine::Error::NoRequest { id: request_id, .. } => {
+                let body = TaggedError::QuestionNotFound { request_id, message, extra };
+                Self::tagged(Fault::QuestionGone, body)
+            }
+            engine::Error::Busy(session) => {
+                let session_id = session.to_string();
+                Self::tagged(Fault::Busy, TaggedError::SessionBusy { session_id, message, extra })
+            }
+            engine::Error::Unresolved(_) | engine::Error::Invalid(_) => {
+                Self::bad_request(BadRequestKind::Payload, message)
+            }
+            engine::Error::Overloaded(_) => Self::plain(Fault::Overloaded, message),
+            engine::Error::Closing => {
+                let body = TaggedError::ServiceUnavailable { message, service: None, extra };
+                Self::tagged(Fault::Closing, body)
+            }
+            engine::Error::Store(store) if store.failure == Failure::Full => Self::plain(
+                Fault::Full,
+                "No space is left for the database: nothing new can be accepted until some is freed. \
+                 Reading still works.",
+            ),
+            other => Self::broken(&other),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.status())?;
+        self.body.message().map_or(Ok(()), |message| write!(out, ": {message}"))
+    }
+}
+
+impl StdError for Error {}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), Json(self.body)).into_response();
+        if matches!(self.fault, Fault::Overloaded | Fault::Closing) {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        response
+    }
+}
+
+/// `err_` and eight characters, in the answer and in the log.
+fn reference() -> String {
+    let mut bytes = [0; 4];
+    SystemRandom.fill(&mut bytes);
+    let mut reference = String::from("err_");
+    for byte in bytes {
+        // Writing into memory cannot fail.
+        let _ = write!(reference, "{byte:02x}");
+    }
+    reference
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::ports;
+
+    use super::*;
+
+    async fn shown(error: impl Into<Error>) -> (u16, Value) {
+        let response = error.into().into_response();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn engine_errors_have_opencodes_shapes() {
+        let busy = engine::Error::Busy("ses_1".parse().unwrap());
+        let missing = |kind| engine::Error::NoRequest { kind, id: "x".into() };
+        let all = [
+            shown(engine::Error::NotFound { kind: "Session", id: "ses_1".into() }).await,
+            shown(missing("Permission")).await,
+            shown(missing("Question")).await,
+            shown(busy).await,
+            shown(engine::Error::Invalid("no sense".into())).await,
+            shown(engine::Error::Overloaded("too much".into())).await,
+            shown(engine::Error::Closing).await,
+            shown(engine::Error::Store(ports::Error::new(Failure::Full, "disk"))).await,
+        ];
+        insta::assert_json_snapshot!(all);
+    }
+
+    #[tokio::test]
+    async fn details_of_a_broken_store_stay_inside() {
+        let secret = "table `sessions` in /home/ada/db";
+        let (status, body) = shown(engine::Error::Store(ports::Error::new(Failure::Corrupt, secret))).await;
+        assert_eq!((status, &body["name"]), (500, &json!("UnknownError")));
+        assert!(!body.to_string().contains("sessions"), "{body}");
+        let reference = body["data"]["ref"].as_str().unwrap();
+        assert_eq!(reference.len(), "err_12345678".len());
+        assert!(body["data"]["message"].as_str().unwrap().contains(reference));
+    }
+
+    #[test]
+    fn who_comes_too_often_is_told_to_wait() {
+        let response = Error::from(engine::Error::Overloaded("x".into())).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+    }
+}

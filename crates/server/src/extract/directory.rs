@@ -1,0 +1,148 @@
+//! Which directory a call is about.
+
+use std::{path::PathBuf, time::Duration};
+
+use axum::extract::{FromRequestParts, Query};
+use http::{HeaderMap, request::Parts};
+use protocol::wire_error::BadRequestKind;
+use serde::Deserialize;
+
+use crate::{App, Error};
+
+/// How OpenCode's clients name the directory of calls that have a body.
+const HEADER: &str = "x-opencode-directory";
+/// How long the file system may take to say what a path is. A dead network share takes for ever.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The directory a call is about: named in the query, else in a header, else where the server was started.
+/// Absolute, existing, and with symbolic links followed, so that one directory has one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// The path.
+    pub path: String,
+    /// Whether the query named it; lists are narrower then.
+    pub named: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Named {
+    directory: Option<String>,
+}
+
+impl FromRequestParts<App> for Directory {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let query = Query::<Named>::try_from_uri(&parts.uri).map(|Query(named)| named.directory);
+        let query = query.map_err(|_| refuse(BadRequestKind::Query, "", "is named more than once"))?;
+        let (given, kind) = match query {
+            Some(given) => (Some(given), BadRequestKind::Query),
+            None => (header(&parts.headers)?, BadRequestKind::Headers),
+        };
+        let named = kind == BadRequestKind::Query;
+        match given.filter(|given| !given.is_empty()) {
+            // OpenCode's client encodes the value itself before it goes into the query, which encodes it again.
+            Some(given) => Ok(Self { path: check(decode(&given), kind).await?, named }),
+            None => Ok(Self { path: app.facts.directory.clone(), named: false }),
+        }
+    }
+}
+
+fn header(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(value) => Ok(Some(value.to_owned())),
+        Err(_) => Err(refuse(BadRequestKind::Headers, "", "is not UTF-8")),
+    }
+}
+
+async fn check(given: String, kind: BadRequestKind) -> Result<String, Error> {
+    let path = PathBuf::from(&given);
+    if given.contains('\0') {
+        return Err(refuse(kind, &given, "contains a NUL"));
+    }
+    if !path.is_absolute() {
+        return Err(refuse(kind, &given, "is not an absolute path"));
+    }
+    let look = async {
+        let real = tokio::fs::canonicalize(&path).await?;
+        let facts = tokio::fs::metadata(&real).await?;
+        Ok::<_, std::io::Error>((real, facts.is_dir()))
+    };
+    match tokio::time::timeout(DEADLINE, look).await {
+        Err(_) => Err(refuse(kind, &given, "is on a file system that does not answer")),
+        Ok(Err(error)) => Err(refuse(kind, &given, &format!("cannot be used: {error}"))),
+        Ok(Ok((_, false))) => Err(refuse(kind, &given, "is not a directory")),
+        Ok(Ok((real, true))) => real
+            .into_os_string()
+            .into_string()
+            .map_err(|_| refuse(kind, &given, "has a name that is not UTF-8")),
+    }
+}
+
+fn refuse(kind: BadRequestKind, given: &str, why: &str) -> Error {
+    let given = if given.is_empty() { String::new() } else { format!(" {given:?}") };
+    Error::bad_request(kind, format!("the directory{given} {why}"))
+}
+
+/// Percent-decoding; text that is not validly encoded is taken as it is.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let (byte, tail) = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, tail),
+                _ => return text.to_owned(),
+            },
+            (b'%', _) => return text.to_owned(),
+            (byte, tail) => (*byte, tail),
+        };
+        bytes.push(byte);
+        rest = tail;
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+fn digit(letter: u8) -> Option<u8> {
+    char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodes_what_is_encoded_and_nothing_else() {
+        assert_eq!(decode("%2Ftmp%2fa%20b"), "/tmp/a b");
+        assert_eq!(decode("/tmp/ä"), "/tmp/ä");
+        for odd in ["/tmp/100%", "/tmp/%zz", "/tmp/%ff", "%2"] {
+            assert_eq!(decode(odd), odd);
+        }
+    }
+
+    #[tokio::test]
+    async fn links_and_dots_are_followed() {
+        let tree = tempfile::tempdir().unwrap();
+        let top = tree.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("real")).unwrap();
+        std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
+        let wanted = top.join("real").to_str().unwrap().to_owned();
+        for given in ["link", "real/", "real/../link/."] {
+            let given = top.join(given).to_str().unwrap().to_owned();
+            assert_eq!(check(given, BadRequestKind::Query).await.unwrap(), wanted);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_directory_is_refused_with_a_reason() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = file.path().to_str().unwrap();
+        let given = ["relative", "../../etc", "/no/such/place", "/tmp/\0", file, "~"];
+        for given in given {
+            let error = check(given.to_owned(), BadRequestKind::Query).await.unwrap_err();
+            assert_eq!(error.status(), 400);
+            assert!(error.to_string().contains("the directory"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Ids in the path.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use protocol::{MessageId, PartId, PermissionId, QuestionId, SessionId, wire_error::BadRequestKind};
+use schemars::Schema;
+
+use crate::{Error, openapi::Schemas};
+
+/// What stands in the braces of a path, in their order.
+#[derive(Debug)]
+pub struct Params<T>(pub T);
+
+/// One or more values of a path.
+pub trait FromPath: Sized {
+    /// Takes as many values as it needs.
+    fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error>;
+
+    /// The schemas of its values, in order.
+    fn schemas(schemas: &mut Schemas) -> Vec<Schema>;
+}
+
+macro_rules! ids {
+    ($($id:ty),*) => {$(
+        impl FromPath for $id {
+            fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+                let Some((name, value)) = values.next() else {
+                    return Err(Error::broken(&"a route takes more from its path than the path has"));
+                };
+                value.parse().map_err(|error| refuse(format!("{name}: {error}")))
+            }
+
+            fn schemas(schemas: &mut Schemas) -> Vec<Schema> {
+                vec![schemas.taken::<$id>()]
+            }
+        }
+    )*};
+}
+
+ids!(SessionId, MessageId, PartId, PermissionId, QuestionId);
+
+impl<A: FromPath, B: FromPath> FromPath for (A, B) {
+    fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        Ok((A::take(values)?, B::take(values)?))
+    }
+
+    fn schemas(schemas: &mut Schemas) -> Vec<Schema> {
+        [A::schemas(schemas), B::schemas(schemas)].concat()
+    }
+}
+
+impl<A: FromPath, B: FromPath, C: FromPath> FromPath for (A, B, C) {
+    fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        Ok((A::take(values)?, B::take(values)?, C::take(values)?))
+    }
+
+    fn schemas(schemas: &mut Schemas) -> Vec<Schema> {
+        [A::schemas(schemas), B::schemas(schemas), C::schemas(schemas)].concat()
+    }
+}
+
+impl<T: FromPath, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        let raw = RawPathParams::from_request_parts(parts, state).await;
+        let raw = raw.map_err(|rejection| refuse(rejection.body_text()))?;
+        T::take(&mut raw.iter()).map(Self)
+    }
+}
+
+fn refuse(message: impl AsRef<str>) -> Error {
+    Error::bad_request(BadRequestKind::Params, message)
+}

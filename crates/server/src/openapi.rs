@@ -1,0 +1,55 @@
+//! The table of routes, and the document that follows from it.
+//!
+//! A [`Route`] is one entry: method, path, OpenCode's operation id, the handler, and what goes wrong. From the
+//! handler's own signature follow its parameters, its body and its answer ([`Takes`], [`Gives`]), so the
+//! document cannot say something else than the server does. The same entry registers the handler with axum; a
+//! route that is not in the table is not served.
+
+mod describe;
+mod operation;
+mod route;
+mod schemas;
+
+use axum::Router;
+use serde_json::{Map, Value, json};
+
+pub use describe::{Described, Gives, Takes};
+pub use operation::Operation;
+pub use route::{Method, Route};
+pub use schemas::Schemas;
+
+use crate::{App, routes};
+
+/// The OpenAPI document of everything this server answers.
+pub fn document() -> Value {
+    let mut schemas = Schemas::default();
+    let mut paths = Map::new();
+    for route in routes::table() {
+        let operation;
+        (operation, schemas) = route.document(schemas);
+        let path = paths.entry(route.path()).or_insert_with(|| json!({}));
+        if let Value::Object(methods) = path {
+            methods.insert(route.method().name().into(), operation);
+        }
+    }
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Baton",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "An agent session server that speaks OpenCode's API.",
+            "license": { "name": "MIT", "identifier": "MIT" },
+        },
+        "paths": paths,
+    });
+    let components = schemas.finish(&mut document);
+    if let Value::Object(document) = &mut document {
+        document.insert("components".into(), json!({ "schemas": components }));
+    }
+    document
+}
+
+/// The routes as axum serves them.
+pub(crate) fn register(table: Vec<Route>) -> Router<App> {
+    table.into_iter().fold(Router::new(), |router, route| router.route(route.path(), route.into_handler()))
+}

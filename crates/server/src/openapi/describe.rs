@@ -1,0 +1,126 @@
+//! What follows from a handler's signature.
+
+use axum::{Json, extract::State};
+use schemars::JsonSchema;
+
+use super::Operation;
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query},
+};
+
+/// An argument of a handler.
+pub trait Takes {
+    /// Adds what it reads from the call, and what it refuses.
+    fn describe(operation: &mut Operation);
+}
+
+/// What a handler returns.
+pub trait Gives {
+    /// Adds what it answers.
+    fn describe(operation: &mut Operation);
+}
+
+/// A handler that describes itself. `T` is axum's list of its arguments.
+pub trait Described<T> {
+    /// Adds everything that follows from the signature.
+    fn describe(operation: &mut Operation);
+}
+
+impl Takes for State<App> {
+    fn describe(_: &mut Operation) {}
+}
+
+impl Takes for Link {
+    fn describe(_: &mut Operation) {}
+}
+
+impl<T: FromPath> Takes for Params<T> {
+    fn describe(operation: &mut Operation) {
+        operation.takes_path::<T>();
+        operation.fails(Fault::BadRequest);
+    }
+}
+
+impl<T: JsonSchema> Takes for Query<T> {
+    fn describe(operation: &mut Operation) {
+        operation.takes_query::<T>();
+        operation.fails(Fault::BadRequest);
+    }
+}
+
+impl Takes for Directory {
+    fn describe(operation: &mut Operation) {
+        operation.takes_directory();
+        operation.fails(Fault::BadRequest);
+    }
+}
+
+impl<T: JsonSchema> Takes for Body<T> {
+    fn describe(operation: &mut Operation) {
+        operation.takes_body::<T>(true);
+        refuses_bodies(operation);
+    }
+}
+
+impl<T: JsonSchema> Takes for OptionalBody<T> {
+    fn describe(operation: &mut Operation) {
+        operation.takes_body::<T>(false);
+        refuses_bodies(operation);
+    }
+}
+
+fn refuses_bodies(operation: &mut Operation) {
+    for fault in [Fault::BadRequest, Fault::TooSlow, Fault::TooLarge, Fault::UnsupportedMedia] {
+        operation.fails(fault);
+    }
+}
+
+impl<T: Gives> Gives for Result<T, Error> {
+    fn describe(operation: &mut Operation) {
+        T::describe(operation);
+    }
+}
+
+impl<T: JsonSchema> Gives for Json<T> {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<T>(&[]);
+    }
+}
+
+/// It says only what goes wrong.
+impl Gives for Error {
+    fn describe(_: &mut Operation) {}
+}
+
+macro_rules! described {
+    ($($argument:ident),+) => {
+        impl<F, Fut, M, $($argument),+> Described<(M, $($argument,)+)> for F
+        where
+            F: FnOnce($($argument),+) -> Fut,
+            Fut: Future<Output: Gives>,
+            $($argument: Takes,)+
+        {
+            fn describe(operation: &mut Operation) {
+                $($argument::describe(operation);)+
+                Fut::Output::describe(operation);
+            }
+        }
+    };
+}
+
+described!(A);
+described!(A, B);
+described!(A, B, C);
+described!(A, B, C, D);
+
+impl<F, Fut> Described<((),)> for F
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output: Gives>,
+{
+    fn describe(operation: &mut Operation) {
+        Fut::Output::describe(operation);
+    }
+}

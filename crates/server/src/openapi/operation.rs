@@ -1,0 +1,177 @@
+//! One operation of the document, while it is being written.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use super::Schemas;
+use crate::{error::Fault, extract::FromPath};
+
+/// What OpenCode's clients add to every call but the global ones.
+const LOCATION: [(&str, &str); 2] = [
+    ("directory", "The directory the call is about; where the server was started, if there is none."),
+    ("workspace", "Accepted for OpenCode's clients; it has no effect."),
+];
+
+/// One operation of the document.
+#[derive(Debug)]
+pub struct Operation {
+    path: &'static str,
+    schemas: Schemas,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answers: BTreeMap<u16, Value>,
+    /// Components of the possible bodies, by status.
+    faults: BTreeMap<u16, Vec<Fault>>,
+}
+
+impl Operation {
+    pub(super) fn new(path: &'static str, schemas: Schemas) -> Self {
+        let (parameters, body, answers, faults) = (Vec::new(), None, BTreeMap::new(), BTreeMap::new());
+        Self { path, schemas, parameters, body, answers, faults }
+    }
+
+    /// It takes what stands in the braces of its path.
+    pub fn takes_path<T: FromPath>(&mut self) {
+        let schemas = T::schemas(&mut self.schemas);
+        let parameters = names(self.path).zip(schemas).map(|(name, schema)| parameter(name, "path", schema));
+        self.parameters.extend(parameters);
+    }
+
+    /// It takes the fields of `T` from the query.
+    pub fn takes_query<T: JsonSchema>(&mut self) {
+        let schema = self.schemas.fields::<T>();
+        let required = schema.get("required").cloned().unwrap_or_default();
+        let Some(Value::Object(fields)) = schema.get("properties") else { return };
+        for (name, schema) in fields {
+            let mut parameter = parameter(name, "query", schema.clone());
+            if required.as_array().is_some_and(|required| required.contains(&json!(name)))
+                && let Value::Object(parameter) = &mut parameter
+            {
+                parameter.insert("required".into(), true.into());
+            }
+            self.parameters.push(parameter);
+        }
+    }
+
+    /// It is about a directory.
+    pub fn takes_directory(&mut self) {
+        self.parameters.push(parameter(
+            "x-opencode-directory",
+            "header",
+            json!({ "type": "string", "description": "The same as `directory`, URL-encoded; the query wins." }),
+        ));
+    }
+
+    /// It takes a JSON body.
+    pub fn takes_body<T: JsonSchema>(&mut self, required: bool) {
+        let schema = self.schemas.taken::<T>();
+        self.body = Some(json!({ "content": json_content(schema), "required": required }));
+    }
+
+    /// It answers with JSON, and perhaps with headers.
+    pub fn gives<T: JsonSchema>(&mut self, headers: &[(&str, &str)]) {
+        let schema = self.schemas.given::<T>();
+        let mut answer = json!({ "description": "Success", "content": json_content(schema) });
+        if !headers.is_empty()
+            && let Value::Object(answer) = &mut answer
+        {
+            let header = |text: &str| json!({ "description": text, "schema": { "type": "string" } });
+            let headers: Map<_, _> =
+                headers.iter().map(|(name, text)| ((*name).into(), header(text))).collect();
+            answer.insert("headers".into(), headers.into());
+        }
+        self.answers.insert(200, answer);
+    }
+
+    /// It answers with a success that says nothing.
+    pub fn gives_nothing(&mut self, description: &str) {
+        self.answers.insert(204, json!({ "description": description }));
+    }
+
+    /// It answers with a stream of server-sent events.
+    pub fn streams<T: JsonSchema>(&mut self) {
+        let schema = self.schemas.given::<T>();
+        let content = json!({ "text/event-stream": { "schema": schema } });
+        self.answers.insert(200, json!({ "description": "A stream of these", "content": content }));
+    }
+
+    /// It answers with text.
+    pub fn tells(&mut self) {
+        let content = json!({ "text/plain": { "schema": { "type": "string" } } });
+        self.answers.insert(200, json!({ "description": "Success", "content": content }));
+    }
+
+    /// It may fail like this.
+    pub fn fails(&mut self, fault: Fault) {
+        let faults = self.faults.entry(fault.status().as_u16()).or_default();
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+
+    /// The operation as the document has it, and the schemas for the next one.
+    pub(super) fn finish(mut self, id: &str, summary: &str) -> (Value, Schemas) {
+        self.locate();
+        for (status, faults) in std::mem::take(&mut self.faults) {
+            let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+            let mut shapes: Vec<Value> = faults.into_iter().map(|fault| self.schemas.fault(fault)).collect();
+            let schema = match shapes.pop() {
+                Some(only) if shapes.is_empty() => only,
+                last => json!({ "anyOf": shapes.into_iter().chain(last).collect::<Vec<_>>() }),
+            };
+            let answer = json!({ "description": names.join(" | "), "content": json_content(schema) });
+            self.answers.insert(status, answer);
+        }
+        let answers: Map<_, _> =
+            self.answers.into_iter().map(|(status, it)| (status.to_string(), it)).collect();
+        let group = self.path.split('/').nth(1).unwrap_or_default();
+        let mut operation = json!({ "tags": [group], "operationId": id, "summary": summary });
+        if let Value::Object(operation) = &mut operation {
+            if !self.parameters.is_empty() {
+                operation.insert("parameters".into(), self.parameters.into());
+            }
+            if let Some(body) = self.body {
+                operation.insert("requestBody".into(), body);
+            }
+            operation.insert("responses".into(), answers.into());
+        }
+        (operation, self.schemas)
+    }
+
+    /// Session routes ignore these, in favour of the session's own directory, but clients send them.
+    fn locate(&mut self) {
+        if ["/global/", "/doc", "/metrics"].iter().any(|global| self.path.starts_with(global)) {
+            return;
+        }
+        for (name, text) in LOCATION {
+            let schema = json!({ "type": "string", "description": text });
+            self.parameters.push(parameter(name, "query", schema));
+        }
+    }
+}
+
+/// The names in the braces of a path.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|piece| piece.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn json_content(schema: impl Into<Value>) -> Value {
+    json!({ "application/json": { "schema": schema.into() } })
+}
+
+fn parameter(name: &str, place: &str, schema: impl Into<Value>) -> Value {
+    let mut schema: Value = schema.into();
+    let mut parameter = json!({ "name": name, "in": place, "required": place == "path" });
+    if let (Value::Object(parameter), Value::Object(schema)) = (&mut parameter, &mut schema) {
+        // Where a reader of the document looks for it.
+        if let Some(description) = schema.remove("description") {
+            parameter.insert("description".into(), description);
+        }
+    }
+    if let Value::Object(parameter) = &mut parameter {
+        parameter.insert("schema".into(), schema);
+    }
+    parameter
+}

@@ -1,0 +1,205 @@
+//! Which project a directory belongs to, by OpenCode's rules, so that both agree on the same repository.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use engine::Home;
+use sha1::{Digest, Sha1};
+use tokio::{sync::OnceCell, time::Instant};
+use workspace::git::{self, Repository};
+
+/// Directories to remember. Beyond that all are looked up afresh.
+const MAX_KNOWN: usize = 1_024;
+/// How long an answer holds: somebody may make a directory a repository, or give it a remote.
+const FRESH: Duration = Duration::from_mins(1);
+/// The project of everything that is in no repository.
+const GLOBAL: &str = "global";
+/// An id that OpenCode left in a repository is no longer than this.
+const MAX_ID: usize = 200;
+
+/// What is known about a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The directory.
+    pub directory: String,
+    /// Id of its project.
+    pub project: String,
+    /// Top of its worktree; `/` outside any repository.
+    pub worktree: String,
+    /// Its repository.
+    pub repository: Option<Repository>,
+}
+
+impl Place {
+    /// Where a new session of this directory lives.
+    pub fn home(&self) -> Home {
+        Home {
+            directory: self.directory.clone(),
+            project: self.project.clone(),
+            path: relative(&self.worktree, &self.directory),
+        }
+    }
+}
+
+/// Answers which project a directory belongs to. Asking git costs milliseconds, so answers are kept a while.
+#[derive(Debug, Clone, Default)]
+pub struct Projects {
+    known: Arc<Mutex<HashMap<String, Known>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    since: Instant,
+    /// Filled by the first who asks; the others wait for it.
+    place: Arc<OnceCell<Place>>,
+}
+
+impl Projects {
+    /// The place of a directory.
+    pub async fn find(&self, directory: &str) -> Place {
+        let cell = self.cell(directory);
+        cell.get_or_init(|| look(directory)).await.clone()
+    }
+
+    fn cell(&self, directory: &str) -> Arc<OnceCell<Place>> {
+        let now = Instant::now();
+        let mut known = self.lock();
+        if let Some(entry) = known.get(directory).filter(|entry| now - entry.since < FRESH) {
+            return Arc::clone(&entry.place);
+        }
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        let place = Arc::default();
+        known.insert(directory.to_owned(), Known { since: now, place: Arc::clone(&place) });
+        place
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        // A map of finished answers is never half-changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn look(directory: &str) -> Place {
+    let directory = directory.to_owned();
+    let Some(repository) = Repository::find(Path::new(&directory)).await else {
+        return Place { directory, project: GLOBAL.into(), worktree: "/".into(), repository: None };
+    };
+    let project = identify(&repository).await.unwrap_or_else(|| GLOBAL.into());
+    let worktree = repository.worktree.to_string_lossy().into_owned();
+    Place { directory, project, worktree, repository: Some(repository) }
+}
+
+/// The remote names a project everywhere; without one, what OpenCode noted; without that, the first commit.
+async fn identify(repository: &Repository) -> Option<String> {
+    if let Some(remote) = repository.origin().await.as_deref().and_then(git::remote_path) {
+        return Some(hash(&format!("git-remote:{remote}")));
+    }
+    match noted(repository.common.join("opencode")).await {
+        Some(id) => Some(id),
+        None => repository.root_commit().await,
+    }
+}
+
+async fn noted(file: PathBuf) -> Option<String> {
+    let facts = tokio::fs::metadata(&file).await.ok()?;
+    if !facts.is_file() || facts.len() > MAX_ID as u64 {
+        return None;
+    }
+    let id = tokio::fs::read_to_string(&file).await.ok()?.trim().to_owned();
+    let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    (plain && !id.is_empty()).then_some(id)
+}
+
+fn hash(text: &str) -> String {
+    let mut hex = String::new();
+    for byte in Sha1::digest(text.as_bytes()) {
+        // Writing into memory cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+/// A directory as seen from the top of its worktree; empty for the top itself.
+fn relative(worktree: &str, directory: &str) -> String {
+    Path::new(directory)
+        .strip_prefix(worktree)
+        .map_or_else(|_| directory.into(), Path::to_string_lossy)
+        .into_owned()
+}
+
+/// The top of the worktree that a directory and its relative path imply.
+pub fn worktree_of(directory: &str, path: &str) -> String {
+    let top = directory.strip_suffix(path).unwrap_or(directory).trim_end_matches('/');
+    if top.is_empty() { "/".into() } else { top.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_util::sync::CancellationToken;
+    use workspace::process::{self, Spec};
+
+    use super::*;
+
+    async fn git(directory: &Path, command: &str) {
+        let command = format!("-c user.name=Test -c user.email=test@example.com {command}");
+        let spec = Spec::new("git", directory, Duration::from_secs(10)).args(command.split(' '));
+        process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    }
+
+    fn top(tree: &tempfile::TempDir) -> String {
+        tree.path().canonicalize().unwrap().to_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_plain_directory_belongs_to_the_global_project() {
+        let tree = tempfile::tempdir().unwrap();
+        let place = Projects::default().find(&top(&tree)).await;
+        assert_eq!((place.project.as_str(), place.worktree.as_str()), ("global", "/"));
+        assert_eq!(place.home().path, top(&tree).trim_start_matches('/'));
+    }
+
+    #[tokio::test]
+    async fn a_repository_is_known_by_its_remote_a_note_or_its_first_commit() {
+        let tree = tempfile::tempdir().unwrap();
+        let top = top(&tree);
+        git(tree.path(), "init -q").await;
+        assert_eq!(look(&top).await.project, "global");
+        git(tree.path(), "commit -q --allow-empty -m first").await;
+        assert_eq!(look(&top).await.project.len(), 40);
+        std::fs::write(tree.path().join(".git/opencode"), "noted-id\n").unwrap();
+        assert_eq!(look(&top).await.project, "noted-id");
+        git(tree.path(), "remote add origin git@example.com:team/thing.git").await;
+        let place = look(&top).await;
+        assert_eq!(place.project, hash("git-remote:example.com/team/thing"));
+        assert_eq!((place.home().path, place.worktree), (String::new(), top));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_kept_for_a_while_and_not_for_ever() {
+        let projects = Projects::default();
+        let first = projects.cell("/a");
+        assert!(Arc::ptr_eq(&first, &projects.cell("/a")));
+        tokio::time::advance(FRESH).await;
+        assert!(!Arc::ptr_eq(&first, &projects.cell("/a")));
+        for number in 0..2 * MAX_KNOWN {
+            projects.cell(&format!("/{number}"));
+        }
+        assert!(projects.lock().len() <= MAX_KNOWN);
+    }
+
+    #[test]
+    fn the_worktree_follows_from_directory_and_path() {
+        for (worktree, directory) in [("/a/b", "/a/b"), ("/a", "/a/b/c"), ("/", "/a/b")] {
+            assert_eq!(worktree_of(directory, &relative(worktree, directory)), worktree);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The table of routes, one file per group of OpenCode's.
+
+mod config;
+mod control;
+mod document;
+mod global;
+mod instance;
+mod mcp;
+mod message;
+mod permission;
+mod project;
+mod prompt;
+mod provider;
+mod question;
+mod session;
+mod unbuilt;
+
+use crate::openapi::Route;
+
+/// Every route, in the order of the document.
+pub(crate) fn table() -> Vec<Route> {
+    [
+        global::routes(),
+        session::routes(),
+        message::routes(),
+        prompt::routes(),
+        unbuilt::routes(),
+        permission::routes(),
+        question::routes(),
+        config::routes(),
+        provider::routes(),
+        instance::routes(),
+        mcp::routes(),
+        project::routes(),
+        control::routes(),
+        document::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

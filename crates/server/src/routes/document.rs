@@ -1,0 +1,37 @@
+//! The server about itself.
+
+use std::sync::LazyLock;
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use protocol::Extra;
+
+use crate::openapi::{self, Gives, Operation, Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::get("/doc", "doc.get", document).summary("Get this document")]
+}
+
+/// The document does not change while the server runs.
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
+
+async fn document() -> Document {
+    Document(DOCUMENT.clone())
+}
+
+/// The document, written.
+struct Document(Bytes);
+
+impl IntoResponse for Document {
+    fn into_response(self) -> Response {
+        let kind = HeaderValue::from_static("application/json");
+        ([(header::CONTENT_TYPE, kind)], self.0).into_response()
+    }
+}
+
+impl Gives for Document {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<Extra>(&[]);
+    }
+}

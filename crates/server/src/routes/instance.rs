@@ -1,0 +1,65 @@
+//! What there is in a directory: paths, version control, agents, commands and helpers.
+
+use axum::{Json, extract::State};
+use protocol::{
+    Extra, Rest,
+    agent::{Agent, Command},
+    project::Paths,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{App, extract::Directory, openapi::Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/path", "path.get", paths).summary("Get the paths of a directory and of the server"),
+        Route::get("/vcs", "vcs.get", vcs).summary("Get the branch of a directory"),
+        Route::get("/agent", "app.agents", agents).summary("List the agents"),
+        Route::get("/command", "command.list", commands).summary("List the slash commands"),
+        Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; there are none"),
+        Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; there are none"),
+    ]
+}
+
+async fn paths(State(app): State<App>, directory: Directory) -> Json<Paths> {
+    let place = app.projects.find(&directory.path).await;
+    let facts = &app.facts;
+    Json(Paths {
+        home: facts.home.clone(),
+        state: facts.state.clone(),
+        config: facts.config_path.clone(),
+        worktree: place.worktree,
+        directory: place.directory,
+        extra: Rest::NONE,
+    })
+}
+
+/// What version control says.
+#[derive(Debug, Serialize, JsonSchema)]
+struct VcsInfo {
+    /// The branch that is checked out, if one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
+}
+
+async fn vcs(State(app): State<App>, directory: Directory) -> Json<VcsInfo> {
+    let branch = match app.projects.find(&directory.path).await.repository {
+        Some(repository) => repository.branch().await,
+        None => None,
+    };
+    Json(VcsInfo { branch })
+}
+
+async fn agents(State(app): State<App>, _: Directory) -> Json<Vec<Agent>> {
+    Json(app.facts.agents.clone())
+}
+
+async fn commands(_: Directory) -> Json<Vec<Command>> {
+    Json(Vec::new())
+}
+
+/// Language servers and formatters: OpenCode's clients ask for them at start and want a list.
+async fn helpers(_: Directory) -> Json<Vec<Extra>> {
+    Json(Vec::new())
+}

@@ -1,0 +1,228 @@
+//! Messages and their parts.
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use engine::ports::{Cursor, Page};
+use http::{HeaderName, HeaderValue, header};
+use protocol::{
+    MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId, part, wire_error::BadRequestKind,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Link, Params, Query},
+    openapi::{Gives, Operation, Route},
+};
+
+/// Messages in a page, whatever the client says.
+const MAX_PAGE: usize = 10_000;
+const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
+
+pub(super) fn routes() -> Vec<Route> {
+    let missing = &[Fault::NotFound];
+    vec![
+        Route::get("/session/{sessionID}/message", "session.messages", list)
+            .summary("List the messages of a session, oldest first")
+            .faults(missing),
+        Route::get("/session/{sessionID}/message/{messageID}", "session.message", get)
+            .summary("Get a message")
+            .faults(missing),
+        Route::delete("/session/{sessionID}/message/{messageID}", "session.deleteMessage", delete)
+            .summary("Delete a message; not while the session is busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+        Route::delete("/session/{sessionID}/message/{messageID}/part/{partID}", "part.delete", delete_part)
+            .summary("Delete a part; not while its message is being written")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+        Route::patch("/session/{sessionID}/message/{messageID}/part/{partID}", "part.update", update_part)
+            .summary("Replace a part; not while its message is being written")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+    ]
+}
+
+/// Which messages to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Only the newest so many; all without it, or with 0.
+    limit: Option<usize>,
+    /// Only older than this cursor, which the previous page gave. Needs `limit`.
+    before: Option<String>,
+}
+
+/// A page of messages, and how to get the one before it.
+struct Listed {
+    messages: Vec<MessageWithParts>,
+    older: Option<(String, String)>,
+}
+
+async fn list(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Query(query): Query<ListQuery>,
+    link: Link,
+) -> Result<Listed, Error> {
+    let limit = query.limit.filter(|limit| *limit > 0).map(|limit| limit.min(MAX_PAGE));
+    let Some(limit) = limit else {
+        if query.before.is_some() {
+            return Err(Error::bad_request(BadRequestKind::Query, "before: needs a limit"));
+        }
+        let messages = app.sessions.messages(&id, Page::default()).await?;
+        return Ok(Listed { messages, older: None });
+    };
+    let before = query.before.as_deref().map(read_cursor).transpose()?;
+    // One more than wanted tells whether there is more.
+    let mut messages = app.sessions.messages(&id, Page { before, limit: Some(limit + 1) }).await?;
+    let surplus = messages.len().saturating_sub(limit);
+    messages.drain(..surplus);
+    let oldest = messages.first().filter(|_| surplus > 0);
+    let older = oldest.map(|oldest| {
+        let cursor = write_cursor(&Cursor::of(&oldest.info));
+        let next = link.next(&[("limit", &limit.to_string()), ("before", &cursor)]);
+        (cursor, next)
+    });
+    Ok(Listed { messages, older })
+}
+
+impl IntoResponse for Listed {
+    fn into_response(self) -> Response {
+        let mut response = Json(self.messages).into_response();
+        if let Some((cursor, next)) = self.older {
+            let headers = response.headers_mut();
+            // An address with letters that no header may hold gets no link; the cursor is enough.
+            for (name, value) in [(NEXT_CURSOR, cursor), (header::LINK, next)] {
+                if let Ok(value) = HeaderValue::from_str(&value) {
+                    headers.insert(name, value);
+                }
+            }
+            let exposed = HeaderValue::from_static("Link, X-Next-Cursor");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+        response
+    }
+}
+
+impl Gives for Listed {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<Vec<MessageWithParts>>(&[
+            ("X-Next-Cursor", "The cursor of the page before this one, if there is one."),
+            ("Link", "The address of the page before this one, if there is one."),
+        ]);
+    }
+}
+
+/// A cursor as OpenCode writes it: base64 of this.
+#[derive(Debug, Serialize, Deserialize)]
+struct WireCursor {
+    id: MessageId,
+    time: Millis,
+}
+
+fn write_cursor(cursor: &Cursor) -> String {
+    let cursor = WireCursor { id: cursor.id.clone(), time: cursor.created };
+    BASE64.encode(serde_json::to_vec(&cursor).unwrap_or_default())
+}
+
+fn read_cursor(text: &str) -> Result<Cursor, Error> {
+    let bytes = BASE64.decode(text.trim_end_matches('=')).ok();
+    let cursor = bytes.and_then(|bytes| serde_json::from_slice::<WireCursor>(&bytes).ok());
+    let refuse = || Error::bad_request(BadRequestKind::Query, "before: is not a cursor of this server");
+    cursor.map(|cursor| Cursor { created: cursor.time, id: cursor.id }).ok_or_else(refuse)
+}
+
+async fn get(
+    State(app): State<App>,
+    Params((id, message)): Params<(SessionId, MessageId)>,
+) -> Result<Json<MessageWithParts>, Error> {
+    Ok(Json(app.sessions.message(&id, &message).await?))
+}
+
+async fn delete(
+    State(app): State<App>,
+    Params((id, message)): Params<(SessionId, MessageId)>,
+) -> Result<Json<bool>, Error> {
+    app.sessions.delete_message(&id, &message).await?;
+    Ok(Json(true))
+}
+
+async fn delete_part(
+    State(app): State<App>,
+    Params((id, message, part)): Params<(SessionId, MessageId, PartId)>,
+) -> Result<Json<bool>, Error> {
+    app.sessions.delete_part(&id, &message, &part).await?;
+    Ok(Json(true))
+}
+
+async fn update_part(
+    State(app): State<App>,
+    Params((id, message, part)): Params<(SessionId, MessageId, PartId)>,
+    Body(new): Body<Part>,
+) -> Result<Json<Part>, Error> {
+    let refuse = |message: String| Err(Error::bad_request(BadRequestKind::Payload, message));
+    if (&new.session_id, &new.message_id, &new.id) != (&id, &message, &part) {
+        return refuse("id, sessionID and messageID have to be those of the path".into());
+    }
+    if let PartBody::Other(fields) = &new.body {
+        return refuse(misfit(&Value::Object(fields.clone())));
+    }
+    Ok(Json(app.sessions.update_part(&id, new).await?))
+}
+
+/// Why a part is not one of the types this server knows. Reading one from a log must not fail, so the type
+/// has a place for whatever does not fit; taking one from a client is another matter.
+fn misfit(body: &Value) -> String {
+    fn check<T: DeserializeOwned>(body: &Value) -> Option<String> {
+        T::deserialize(body).err().map(|error| error.to_string())
+    }
+    let kind = body.get("type").and_then(Value::as_str).unwrap_or_default();
+    let reason = match kind {
+        "text" => check::<part::TextPart>(body),
+        "reasoning" => check::<part::ReasoningPart>(body),
+        "tool" => check::<part::ToolPart>(body),
+        "step-start" => check::<part::StepStartPart>(body),
+        "step-finish" => check::<part::StepFinishPart>(body),
+        "patch" => check::<part::PatchPart>(body),
+        "file" => check::<part::FilePart>(body),
+        "agent" => check::<part::AgentPart>(body),
+        "subtask" => check::<part::SubtaskPart>(body),
+        "compaction" => check::<part::CompactionPart>(body),
+        "retry" => check::<part::RetryPart>(body),
+        "snapshot" => check::<part::SnapshotPart>(body),
+        _ => None,
+    };
+    reason.unwrap_or_else(|| format!("type: there is no part of type {kind:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn cursors_are_opencodes() {
+        let cursor = Cursor { created: 1_794_724_745_755, id: "msg_1".parse().unwrap() };
+        let text = write_cursor(&cursor);
+        assert_eq!(BASE64.decode(&text).unwrap(), br#"{"id":"msg_1","time":1794724745755}"#);
+        assert_eq!(read_cursor(&text).unwrap(), cursor);
+        for bad in ["", "x", "e30", "%", "eyJpZCI6MX0"] {
+            assert_eq!(read_cursor(bad).unwrap_err().status(), 400, "{bad}");
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_say_why() {
+        assert_eq!(misfit(&json!({ "type": "text" })), "missing field `text`");
+        assert_eq!(misfit(&json!({ "type": "song" })), "type: there is no part of type \"song\"");
+        assert_eq!(misfit(&json!({})), "type: there is no part of type \"\"");
+    }
+}

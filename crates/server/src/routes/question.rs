@@ -1,0 +1,46 @@
+//! Questions that wait for a person.
+
+use axum::{Json, extract::State};
+use protocol::{
+    QuestionId,
+    request::{QuestionReplyInput, QuestionRequest},
+};
+
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory, Params},
+    openapi::Route,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/question", "question.list", list).summary("List the questions that wait for a person"),
+        Route::post("/question/{requestID}/reply", "question.reply", reply)
+            .summary("Answer a question")
+            .faults(&[Fault::QuestionGone])
+            .stores(),
+        Route::post("/question/{requestID}/reject", "question.reject", reject)
+            .summary("Dismiss a question")
+            .faults(&[Fault::QuestionGone])
+            .stores(),
+    ]
+}
+
+async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<QuestionRequest>>, Error> {
+    Ok(Json(app.sessions.questions(Some(&directory.path)).await?))
+}
+
+async fn reply(
+    State(app): State<App>,
+    Params(id): Params<QuestionId>,
+    Body(input): Body<QuestionReplyInput>,
+) -> Result<Json<bool>, Error> {
+    app.sessions.reply_question(&id, input.answers).await?;
+    Ok(Json(true))
+}
+
+async fn reject(State(app): State<App>, Params(id): Params<QuestionId>) -> Result<Json<bool>, Error> {
+    app.sessions.reject_question(&id).await?;
+    Ok(Json(true))
+}

@@ -1,0 +1,28 @@
+//! What OpenCode's session group has and Baton does not yet: a typed refusal instead of a silent 404, so that
+//! a client can tell "not here" from "no such session".
+
+use crate::{
+    Error,
+    error::Fault,
+    openapi::{Method, Route},
+};
+
+const ROUTES: [(Method, &str, &str, &str); 8] = [
+    (Method::Post, "/session/{sessionID}/summarize", "session.summarize", "Compact a session"),
+    (Method::Post, "/session/{sessionID}/init", "session.init", "Write an AGENTS.md for the project"),
+    (Method::Post, "/session/{sessionID}/command", "session.command", "Run a slash command"),
+    (Method::Post, "/session/{sessionID}/shell", "session.shell", "Run a shell command"),
+    (Method::Post, "/session/{sessionID}/revert", "session.revert", "Undo from a message on"),
+    (Method::Post, "/session/{sessionID}/unrevert", "session.unrevert", "Take an undo back"),
+    (Method::Post, "/session/{sessionID}/share", "session.share", "Publish a session"),
+    (Method::Delete, "/session/{sessionID}/share", "session.unshare", "Take a published session back"),
+];
+
+pub(super) fn routes() -> Vec<Route> {
+    let route = |(method, path, id, summary)| {
+        let refuse =
+            async move || Error::plain(Fault::NotBuilt, format!("{id} is not available in this version."));
+        Route::new(method, path, id, refuse).summary(summary).faults(&[Fault::NotBuilt])
+    };
+    ROUTES.into_iter().map(route).collect()
+}
