@@ -1,0 +1,180 @@
+//! What every store must do, as tests that know nothing of the store.
+//!
+//! Each property is a function of a [`Subject`]; [`contract!`] turns all of them into tests of one backend.
+//! A new backend adds one line at the end of this file. The in-memory store is the reference: [`random`]
+//! compares the answers of the others with it.
+
+mod append;
+mod list;
+mod make;
+mod random;
+mod replay;
+mod tables;
+
+use std::sync::{Arc, Mutex};
+
+use engine::{
+    memory::Memory,
+    ports::{Appended, Commit, Encoded, Error, Log, Logged, Observer, Reads, Span, Stored},
+};
+use protocol::SessionId;
+use tempfile::TempDir;
+
+use crate::sqlite::{Options, Sqlite};
+pub(crate) use make::*;
+
+/// Where the tests' sessions are.
+pub(crate) const DIRECTORY: &str = "/work/here";
+
+/// A store under test, and what its observer saw.
+pub(crate) struct Subject {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) seen: Arc<Seen>,
+    /// Dropped after the store that lives in it.
+    _directory: Option<TempDir>,
+}
+
+/// An observer that remembers.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<Vec<Logged>>);
+
+impl Observer for Seen {
+    fn committed(&self, events: Vec<Logged>) {
+        self.0.lock().unwrap().extend(events);
+    }
+}
+
+impl Seen {
+    pub(crate) fn positions(&self) -> Vec<u64> {
+        self.0.lock().unwrap().iter().map(|event| event.position).collect()
+    }
+
+    pub(crate) fn newest(&self) -> u64 {
+        self.0.lock().unwrap().last().map_or(0, |event| event.position)
+    }
+
+    /// The wire types of what was seen, with their positions.
+    pub(crate) fn kinds(&self) -> Vec<(u64, String)> {
+        let seen = self.0.lock().unwrap();
+        seen.iter().map(|event| (event.position, event.event.body.kind().to_owned())).collect()
+    }
+}
+
+impl Subject {
+    pub(crate) fn memory() -> Self {
+        let seen = Arc::new(Seen::default());
+        let memory = Arc::new(Memory::new(seen.clone()));
+        Self { log: memory.clone(), reads: memory, seen, _directory: None }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let seen = Arc::new(Seen::default());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("baton.db");
+        let sqlite = Sqlite::open(&path, Options::default(), seen.clone()).unwrap();
+        Self { log: sqlite.clone(), reads: sqlite, seen, _directory: Some(directory) }
+    }
+
+    /// Appends to a session that has `expected` events.
+    pub(crate) async fn append(
+        &self,
+        session: &str,
+        expected: u64,
+        events: Vec<Encoded>,
+    ) -> Result<Appended, Error> {
+        self.log.append(commit(session, expected, events)).await
+    }
+
+    /// Appends to a session at its end, creating it if it is not there.
+    pub(crate) async fn say(&self, session: &str, events: Vec<Encoded>) -> Appended {
+        let found = self.reads.session(&id(session)).await.unwrap();
+        let (expected, events) = match found {
+            Some((_, head)) => (head, events),
+            None => (0, [vec![created(session)], events].concat()),
+        };
+        self.append(session, expected, events).await.unwrap()
+    }
+
+    /// Everything in the log.
+    pub(crate) async fn everything(&self) -> Vec<Stored> {
+        let span = Span { after: 0, upto: u64::MAX, directory: None, limit: usize::MAX };
+        self.reads.replay(span).await.unwrap()
+    }
+}
+
+/// A commit that need not be flushed.
+pub(crate) fn commit(session: &str, expected: u64, events: Vec<Encoded>) -> Commit {
+    Commit {
+        session: id::<SessionId>(session),
+        directory: DIRECTORY.into(),
+        project: "global".into(),
+        expected,
+        events,
+        flush: false,
+    }
+}
+
+/// The whole suite as tests of one backend.
+macro_rules! contract {
+    ($backend:ident: $($module:ident { $($property:ident,)* })*) => {
+        mod $backend {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $property() {
+                    crate::contract::$module::$property(&crate::contract::Subject::$backend()).await;
+                })*
+            })*
+        }
+    };
+    ($($backend:ident),*) => {$(
+        contract! { $backend:
+            append {
+                events_get_positions_in_commit_order,
+                a_writer_that_is_behind_is_refused,
+                a_session_begins_with_its_creation,
+                a_commit_of_nothing_only_asks,
+                the_observer_knows_before_the_writer,
+                commits_of_many_sessions_have_one_order,
+                two_writers_cannot_both_win,
+                the_log_keeps_the_bytes,
+            }
+            tables {
+                sessions_follow_created_updated_and_deleted,
+                a_deleted_session_takes_everything_along,
+                a_deleted_session_can_be_created_again,
+                messages_are_replaced_and_removed_with_their_parts,
+                parts_are_replaced_and_removed,
+                parts_may_come_before_their_message,
+                messages_of_two_sessions_do_not_mix,
+                the_todo_list_is_replaced,
+                idle_is_the_absence_of_a_status,
+                requests_wait_until_they_are_answered,
+                prompts_are_queued_started_and_ended,
+                unfinished_sessions_are_busy_or_have_prompts,
+                the_same_events_again_change_nothing,
+                checkpoints_touch_open_parts_only,
+                unknown_things_are_not_there,
+            }
+            list {
+                messages_are_ordered_by_time_then_id,
+                pages_lead_back_to_the_beginning,
+                open_messages_are_what_a_dead_owner_left,
+                the_last_answer_is_the_newest_one,
+                sessions_are_listed_by_their_last_update,
+                sessions_are_listed_by_every_filter,
+                paths_are_compared_by_whole_names,
+            }
+            replay {
+                a_span_is_open_below_and_closed_above,
+                a_directory_sees_its_own_events,
+                a_limit_cuts_and_the_next_span_continues,
+                an_empty_log_has_bounds,
+                a_deletion_stays_in_the_log,
+                what_was_seen_is_what_is_replayed,
+            }
+        }
+    )*};
+}
+
+contract!(memory, sqlite);

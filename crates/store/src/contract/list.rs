@@ -1,0 +1,195 @@
+//! Listing: orders, pages and filters.
+
+use engine::ports::{Cursor, Listing, Page};
+use protocol::MessageWithParts;
+use serde_json::json;
+
+use super::*;
+
+fn names(messages: &[MessageWithParts]) -> Vec<&str> {
+    messages.iter().map(|message| message.info.id().as_str()).collect()
+}
+
+async fn page(subject: &Subject, before: Option<Cursor>, limit: Option<usize>) -> Vec<MessageWithParts> {
+    subject.reads.messages(&id("ses_a"), Page { before, limit }).await.unwrap()
+}
+
+pub(crate) async fn messages_are_ordered_by_time_then_id(subject: &Subject) {
+    // The time part of ids wraps, so a later message may have the smaller id.
+    subject
+        .say(
+            "ses_a",
+            vec![
+                user("ses_a", "msg_9", 10),
+                user("ses_a", "msg_1", 20),
+                user("ses_a", "msg_3", 15),
+                user("ses_a", "msg_2", 15),
+            ],
+        )
+        .await;
+    assert_eq!(names(&page(subject, None, None).await), ["msg_9", "msg_2", "msg_3", "msg_1"]);
+    // A message that is saved again keeps its place.
+    subject.say("ses_a", vec![user("ses_a", "msg_9", 10)]).await;
+    assert_eq!(names(&page(subject, None, None).await), ["msg_9", "msg_2", "msg_3", "msg_1"]);
+}
+
+pub(crate) async fn pages_lead_back_to_the_beginning(subject: &Subject) {
+    let messages = (0..10).map(|n| user("ses_a", &format!("msg_{n}"), n / 3)).collect();
+    subject.say("ses_a", messages).await;
+    for n in 0..10 {
+        let part = text("ses_a", &format!("msg_{n}"), "prt_1", &n.to_string(), Some(1));
+        subject.say("ses_a", vec![saved(&part)]).await;
+    }
+    let all = page(subject, None, None).await;
+    assert_eq!(all.len(), 10);
+    for size in [1, 3, 4, 10, 11] {
+        let mut found: Vec<MessageWithParts> = Vec::new();
+        loop {
+            let before = found.first().map(|message| Cursor::of(&message.info));
+            let older = page(subject, before, Some(size)).await;
+            if older.is_empty() {
+                break;
+            }
+            found.splice(0..0, older);
+        }
+        assert_eq!(found, all, "in pages of {size}");
+    }
+    assert_eq!(names(&page(subject, None, Some(2)).await), ["msg_8", "msg_9"]);
+    assert!(page(subject, None, Some(0)).await.is_empty());
+    // A cursor need not be a message.
+    let between = Cursor { created: 1, id: id("msg") };
+    assert_eq!(names(&page(subject, Some(between), None).await), ["msg_0", "msg_1", "msg_2"]);
+}
+
+pub(crate) async fn open_messages_are_what_a_dead_owner_left(subject: &Subject) {
+    let open_text = text("ses_a", "msg_4", "prt_1", "half a", None);
+    subject
+        .say(
+            "ses_a",
+            vec![
+                user("ses_a", "msg_1", 1),
+                answer("ses_a", "msg_2", "msg_1", 2, Some(3)),
+                answer("ses_a", "msg_3", "msg_1", 3, None),
+                answer("ses_a", "msg_4", "msg_1", 4, Some(5)),
+                saved(&text("ses_a", "msg_4", "prt_0", "whole", Some(2))),
+                saved(&open_text),
+            ],
+        )
+        .await;
+    let session = id("ses_a");
+    let open = subject.reads.open(&session).await.unwrap();
+    assert_eq!(names(&open), ["msg_3", "msg_4"]);
+    assert_eq!(open[1].parts.len(), 2, "an open message comes with all of its parts");
+    subject
+        .say(
+            "ses_a",
+            vec![
+                saved(&text("ses_a", "msg_4", "prt_1", "half a word", Some(6))),
+                answer("ses_a", "msg_3", "msg_1", 3, Some(6)),
+            ],
+        )
+        .await;
+    assert!(subject.reads.open(&session).await.unwrap().is_empty());
+}
+
+pub(crate) async fn the_last_answer_is_the_newest_one(subject: &Subject) {
+    let session = id("ses_a");
+    subject.say("ses_a", vec![user("ses_a", "msg_1", 1)]).await;
+    assert!(subject.reads.last_answer(&session, None).await.unwrap().is_none());
+    let closed = text("ses_a", "msg_3", "prt_1", "hello", Some(2));
+    subject
+        .say(
+            "ses_a",
+            vec![
+                answer("ses_a", "msg_3", "msg_1", 2, Some(2)),
+                saved(&closed),
+                answer("ses_a", "msg_2", "msg_1", 2, Some(2)),
+                user("ses_a", "msg_4", 3),
+                answer("ses_a", "msg_0", "msg_4", 4, None),
+                user("ses_a", "msg_5", 5),
+            ],
+        )
+        .await;
+    let last = |prompt: Option<&str>| {
+        let prompt = prompt.map(id);
+        async move { subject.reads.last_answer(&id("ses_a"), prompt.as_ref()).await.unwrap() }
+    };
+    assert_eq!(last(None).await.unwrap().info.id().as_str(), "msg_0");
+    let first = last(Some("msg_1")).await.unwrap();
+    assert_eq!(first.info.id().as_str(), "msg_3");
+    assert_eq!(first.parts, [closed]);
+    assert!(last(Some("msg_5")).await.is_none());
+}
+
+async fn listed(subject: &Subject, listing: Listing) -> Vec<String> {
+    let found = subject.reads.sessions(listing).await.unwrap();
+    found.iter().map(|session| session.id.to_string()).collect()
+}
+
+pub(crate) async fn sessions_are_listed_by_their_last_update(subject: &Subject) {
+    for (session, time) in [("ses_a", 10), ("ses_b", 30), ("ses_c", 20), ("ses_d", 20)] {
+        let fields = json!({ "time": { "created": 1, "updated": time } });
+        subject.append(session, 0, vec![created_with(session, fields)]).await.unwrap();
+    }
+    assert_eq!(listed(subject, Listing::default()).await, ["ses_b", "ses_c", "ses_d", "ses_a"]);
+    let two = Listing { limit: Some(2), ..Listing::default() };
+    assert_eq!(listed(subject, two).await, ["ses_b", "ses_c"]);
+    let none = Listing { limit: Some(0), ..Listing::default() };
+    assert_eq!(listed(subject, none).await, [""; 0]);
+    subject.say("ses_a", vec![updated("ses_a", json!({ "time": { "created": 1, "updated": 40 } }))]).await;
+    assert_eq!(listed(subject, Listing::default()).await, ["ses_a", "ses_b", "ses_c", "ses_d"]);
+}
+
+pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
+    let sessions = [
+        ("ses_a", json!({ "projectID": "p", "directory": "/x", "title": "Fix the ÄRGER" })),
+        (
+            "ses_b",
+            json!({ "projectID": "p", "directory": "/x/y", "parentID": "ses_a", "title": "100% done" }),
+        ),
+        ("ses_c", json!({ "projectID": "q", "directory": "/x", "time": { "created": 1, "updated": 9 } })),
+    ];
+    for (session, fields) in sessions {
+        subject.append(session, 0, vec![created_with(session, fields)]).await.unwrap();
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let all = Listing::default;
+    for (listing, expected) in [
+        (Listing { project: text("p"), ..all() }, &["ses_a", "ses_b"][..]),
+        (Listing { project: text("none"), ..all() }, &[]),
+        (Listing { directory: text("/x"), ..all() }, &["ses_c", "ses_a"]),
+        (Listing { parent: Some(id("ses_a")), ..all() }, &["ses_b"]),
+        (Listing { roots: true, ..all() }, &["ses_c", "ses_a"]),
+        (Listing { updated_since: Some(9), ..all() }, &["ses_c"]),
+        (Listing { updated_since: Some(10), ..all() }, &[]),
+        (Listing { search: text("ärger"), ..all() }, &["ses_a"]),
+        (Listing { search: text("0% D"), ..all() }, &["ses_b"]),
+        (Listing { search: text("_"), ..all() }, &[]),
+        (Listing { search: text(""), ..all() }, &["ses_c", "ses_a", "ses_b"]),
+        (Listing { project: text("p"), directory: text("/x"), roots: true, ..all() }, &["ses_a"]),
+    ] {
+        assert_eq!(listed(subject, listing.clone()).await, expected, "{listing:?}");
+    }
+}
+
+pub(crate) async fn paths_are_compared_by_whole_names(subject: &Subject) {
+    for (session, path) in [
+        ("ses_a", Some("src")),
+        ("ses_b", Some("src/deep")),
+        ("ses_c", Some("srcs")),
+        ("ses_d", Some("")),
+        ("ses_e", None),
+    ] {
+        let fields = path.map_or(json!({}), |path| json!({ "path": path }));
+        subject.append(session, 0, vec![created_with(session, fields)]).await.unwrap();
+    }
+    for (path, expected) in [
+        ("src", &["ses_a", "ses_b"][..]),
+        ("src/deep", &["ses_b"]),
+        ("sr", &[]),
+        ("", &["ses_a", "ses_b", "ses_c", "ses_d"]),
+    ] {
+        let listing = Listing { path: Some(path.to_owned()), ..Listing::default() };
+        assert_eq!(listed(subject, listing).await, expected, "below {path:?}");
+    }
+}

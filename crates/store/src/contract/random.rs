@@ -1,0 +1,162 @@
+//! Any sequence of commits gives the same answers from every store.
+
+use engine::ports::{Cursor, Failure, Listing, Page};
+use proptest::{collection::vec, prelude::*};
+use protocol::Part;
+use serde_json::json;
+
+use super::*;
+
+const SESSIONS: [&str; 3] = ["ses_a", "ses_b", "ses_c"];
+const MESSAGES: [&str; 4] = ["msg_1", "msg_2", "msg_3", "msg_4"];
+const PARTS: [&str; 3] = ["prt_1", "prt_2", "prt_3"];
+const REQUESTS: [(&str, &str); 2] = [("per_1", "que_1"), ("per_2", "que_2")];
+const TITLES: [&str; 4] = ["Fix it", "fix IT", "Ünïcode", "100%"];
+const PATHS: [Option<&str>; 4] = [None, Some(""), Some("src"), Some("src/deep")];
+
+/// One thing done to a store. Numbers choose from the short lists above, so that things collide.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A commit to a session; `off` is added to the right expectation.
+    Commit {
+        session: usize,
+        create: bool,
+        off: u64,
+        events: Vec<[usize; 5]>,
+    },
+    Checkpoint(Vec<[usize; 4]>),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let event = [0..17_usize, 0..4, 0..4, 0..4, 0..4];
+    let commit = (0..3_usize, any::<bool>(), prop_oneof![9 => Just(0_u64), 1 => 1..3_u64], vec(event, 0..6))
+        .prop_map(|(session, create, off, events)| Step::Commit { session, create, off, events });
+    let checkpoint = vec([0..3_usize, 0..4, 0..3, 0..4], 0..4).prop_map(Step::Checkpoint);
+    vec(prop_oneof![6 => commit, 1 => checkpoint], 1..40)
+}
+
+fn part(session: &str, message: usize, part: usize, flavour: usize) -> Part {
+    let end = flavour.is_multiple_of(2).then_some(1);
+    text(session, MESSAGES[message], PARTS[part % 3], TITLES[flavour], end)
+}
+
+fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
+    let message = MESSAGES[a];
+    let (permission_id, question_id) = REQUESTS[a % 2];
+    let fields = json!({
+        "title": TITLES[a], "projectID": if b == 0 { "p" } else { "q" },
+        "time": { "created": 1, "updated": c },
+    });
+    let fields = merge(fields, PATHS[d].map_or(json!({}), |path| json!({ "path": path })));
+    let fields = merge(fields, if a == b { json!({ "parentID": SESSIONS[c % 3] }) } else { json!({}) });
+    let completed = d.is_multiple_of(2).then_some(5);
+    let created = i64::try_from(b).unwrap();
+    match kind {
+        0 => updated(session, fields),
+        1 => created_with(session, fields),
+        2 if a == 0 => deleted(session),
+        2 | 3 => user(session, message, created),
+        4 => answer(session, message, MESSAGES[c], created, completed),
+        5 if c == 0 => message_removed(session, message),
+        5..=7 => saved(&part(session, a, b, c)),
+        8 => part_removed(session, message, PARTS[b % 3]),
+        9 => todos(session, &TITLES[..a]),
+        10 if b == 0 => idle(session),
+        10 => busy(session),
+        11 => permission(session, permission_id, TITLES[b]),
+        12 => question(session, question_id),
+        13 if b == 0 => permitted(session, permission_id),
+        13 if b == 1 => answered(session, question_id),
+        13 => rejected(session, question_id),
+        14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
+        15 => started(session, message),
+        _ => ended(session, message),
+    }
+}
+
+/// Does a step; tells what came of it in a comparable form.
+async fn take(subject: &Subject, step: &Step) -> Result<Appended, Failure> {
+    match step {
+        Step::Commit { session, create, off, events } => {
+            let name = SESSIONS[*session];
+            let found = subject.reads.session(&id(name)).await.unwrap();
+            let head = found.as_ref().map_or(0, |(_, head)| *head);
+            let mut events: Vec<Encoded> = events.iter().map(|event| event_of(name, *event)).collect();
+            if *create && found.is_none() {
+                events.insert(0, created(name));
+            }
+            subject.append(name, head + off, events).await.map_err(|refused| refused.failure)
+        }
+        Step::Checkpoint(parts) => {
+            let parts = parts.iter().map(|[session, a, b, c]| part(SESSIONS[*session], *a, *b, *c)).collect();
+            subject.log.checkpoint(parts).await.map_err(|refused| refused.failure)?;
+            Ok(Appended { head: 0, position: 0 })
+        }
+    }
+}
+
+/// The answers to every question there is, as text.
+async fn answers(subject: &Subject) -> Vec<String> {
+    let reads = &subject.reads;
+    let mut answers = Vec::new();
+    macro_rules! ask {
+        ($question:expr) => {
+            answers.push(format!("{}: {:?}", stringify!($question), $question.await.unwrap()))
+        };
+    }
+    for session in SESSIONS.map(id::<SessionId>) {
+        ask!(reads.session(&session));
+        ask!(reads.open(&session));
+        ask!(reads.todos(&session));
+        ask!(reads.prompts(&session));
+        ask!(reads.last_answer(&session, None));
+        for limit in [None, Some(2)] {
+            ask!(reads.messages(&session, Page { before: None, limit }));
+            let before = Some(Cursor { created: 2, id: id("msg_2") });
+            ask!(reads.messages(&session, Page { before, limit }));
+        }
+        for message in MESSAGES.map(id) {
+            ask!(reads.message(&session, &message));
+            ask!(reads.last_answer(&session, Some(&message)));
+            for part in PARTS.map(id) {
+                ask!(reads.part(&session, &message, &part));
+            }
+        }
+    }
+    ask!(reads.statuses());
+    ask!(reads.requests());
+    ask!(reads.unfinished());
+    ask!(reads.bounds());
+    let all = Listing::default;
+    let text = |text: &str| Some(text.to_owned());
+    ask!(reads.sessions(all()));
+    ask!(reads.sessions(Listing { limit: Some(2), ..all() }));
+    ask!(reads.sessions(Listing { roots: true, ..all() }));
+    ask!(reads.sessions(Listing { parent: Some(id("ses_a")), ..all() }));
+    ask!(reads.sessions(Listing { project: text("p"), ..all() }));
+    ask!(reads.sessions(Listing { path: text("src"), ..all() }));
+    ask!(reads.sessions(Listing { search: text("IX"), updated_since: Some(1), ..all() }));
+    ask!(reads.sessions(Listing { search: text("ÜNÏ"), ..all() }));
+    for event in subject.everything().await {
+        answers.push(format!("{event:?}"));
+    }
+    answers.push(format!("{:?}", subject.seen.kinds()));
+    answers
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_answers_like_memory(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (reference, subject) = (Subject::memory(), Subject::sqlite());
+            for step in &steps {
+                prop_assert_eq!(take(&subject, step).await, take(&reference, step).await);
+            }
+            prop_assert_eq!(answers(&subject).await, answers(&reference).await);
+            Ok(())
+        })?;
+    }
+}

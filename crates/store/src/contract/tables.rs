@@ -1,0 +1,322 @@
+//! The projection: what each event does to the tables.
+
+use engine::ports::{OpenPrompt, Page};
+use protocol::{MessageId, SessionStatus, prompt::Delivery, request::Request};
+use serde_json::json;
+
+use super::*;
+
+pub(crate) async fn sessions_follow_created_updated_and_deleted(subject: &Subject) {
+    subject.append("ses_a", 0, vec![created("ses_a")]).await.unwrap();
+    let find = async || subject.reads.session(&id("ses_a")).await.unwrap();
+    let (session, head) = find().await.unwrap();
+    assert_eq!((session.title.as_str(), head), ("A title", 1));
+    let changed = json!({ "title": "Another", "madeUp": { "by": "a client" } });
+    subject.say("ses_a", vec![updated("ses_a", changed), busy("ses_a")]).await;
+    let (session, head) = find().await.unwrap();
+    assert_eq!((session.title.as_str(), head), ("Another", 3));
+    assert_eq!(session.extra.get("madeUp"), Some(&json!({ "by": "a client" })), "unknown fields survive");
+    subject.say("ses_a", vec![deleted("ses_a")]).await;
+    assert!(find().await.is_none());
+}
+
+/// One of everything that hangs on a session.
+fn everything_of(session: &str) -> Vec<Encoded> {
+    vec![
+        user(session, "msg_1", 1),
+        saved(&text(session, "msg_1", "prt_1", "hello", Some(1))),
+        answer(session, "msg_2", "msg_1", 2, None),
+        saved(&text(session, "msg_2", "prt_2", "wor", None)),
+        todos(session, &["one", "two"]),
+        busy(session),
+        permission(session, "per_1", "ls"),
+        question(session, "que_1"),
+        queued(session, "msg_1", "queue"),
+        started(session, "msg_1"),
+    ]
+}
+
+/// Everything the reads tell about a session, for comparing.
+async fn about(subject: &Subject, session: &str) -> String {
+    let session = id(session);
+    let reads = &subject.reads;
+    format!(
+        "{:#?}",
+        (
+            reads.messages(&session, Page::default()).await.unwrap(),
+            reads.open(&session).await.unwrap(),
+            reads.todos(&session).await.unwrap(),
+            reads.prompts(&session).await.unwrap(),
+            reads.statuses().await.unwrap().into_iter().filter(|it| it.0 == session).collect::<Vec<_>>(),
+            reads
+                .requests()
+                .await
+                .unwrap()
+                .into_iter()
+                .filter(|(_, it)| *it.session_id() == session)
+                .collect::<Vec<_>>(),
+            reads.unfinished().await.unwrap().contains(&session),
+        )
+    )
+}
+
+pub(crate) async fn a_deleted_session_takes_everything_along(subject: &Subject) {
+    let nothing = about(subject, "ses_a").await;
+    subject.say("ses_a", everything_of("ses_a")).await;
+    subject.say("ses_b", everything_of("ses_b")).await;
+    let neighbour = about(subject, "ses_b").await;
+    assert_ne!(about(subject, "ses_a").await, nothing);
+    // What is said after the deletion in the same commit changes nothing.
+    subject.say("ses_a", vec![deleted("ses_a"), busy("ses_a"), queued("ses_a", "msg_9", "steer")]).await;
+    assert_eq!(about(subject, "ses_a").await, nothing);
+    assert_eq!(about(subject, "ses_b").await, neighbour);
+    assert!(subject.reads.part(&id("ses_a"), &id("msg_1"), &id("prt_1")).await.unwrap().is_none());
+}
+
+pub(crate) async fn a_deleted_session_can_be_created_again(subject: &Subject) {
+    subject.say("ses_a", everything_of("ses_a")).await;
+    subject.say("ses_a", vec![deleted("ses_a")]).await;
+    for round in 1..4 {
+        let appended = subject.say("ses_a", vec![busy("ses_a"), deleted("ses_a")]).await;
+        assert_eq!(appended.head, 3, "in round {round}");
+    }
+    // An import brings a session back with its old id; it counts from 1 and meets none of its past.
+    let again = subject.append("ses_a", 0, vec![created("ses_a")]).await.unwrap();
+    assert_eq!(again.head, 1);
+    let grown = subject.say("ses_a", everything_of("ses_a")).await;
+    assert_eq!(grown.head, 11);
+    let of_it = subject.everything().await;
+    assert_eq!(of_it.len(), 4 + 11, "four deletions, and the new life");
+}
+
+pub(crate) async fn messages_are_replaced_and_removed_with_their_parts(subject: &Subject) {
+    let session = id("ses_a");
+    subject.say("ses_a", everything_of("ses_a")).await;
+    subject.say("ses_a", vec![answer("ses_a", "msg_2", "msg_1", 2, Some(7))]).await;
+    let message = subject.reads.message(&session, &id("msg_2")).await.unwrap().unwrap();
+    assert!(matches!(&message.info, protocol::Message::Assistant(it) if it.time.completed == Some(7)));
+    assert_eq!(message.parts.len(), 1, "replacing a message leaves its parts alone");
+    subject.say("ses_a", vec![message_removed("ses_a", "msg_2")]).await;
+    assert!(subject.reads.message(&session, &id("msg_2")).await.unwrap().is_none());
+    assert!(subject.reads.part(&session, &id("msg_2"), &id("prt_2")).await.unwrap().is_none());
+    assert_eq!(subject.reads.messages(&session, Page::default()).await.unwrap().len(), 1);
+    // It may come back, without its parts.
+    subject.say("ses_a", vec![answer("ses_a", "msg_2", "msg_1", 2, None)]).await;
+    assert!(subject.reads.message(&session, &id("msg_2")).await.unwrap().unwrap().parts.is_empty());
+}
+
+pub(crate) async fn parts_are_replaced_and_removed(subject: &Subject) {
+    let part = |name: &str, words: &str| text("ses_a", "msg_1", name, words, Some(1));
+    let list = async || {
+        let message = subject.reads.message(&id("ses_a"), &id("msg_1")).await.unwrap().unwrap();
+        message.parts
+    };
+    let (first, second) = (part("prt_1", "one"), part("prt_2", "two"));
+    subject.say("ses_a", vec![user("ses_a", "msg_1", 1), saved(&second), saved(&first)]).await;
+    assert_eq!(list().await, [first.clone(), second.clone()], "by id, not by arrival");
+    let again = part("prt_1", "one and a half");
+    subject.say("ses_a", vec![saved(&again)]).await;
+    assert_eq!(list().await, [again.clone(), second]);
+    let found = subject.reads.part(&id("ses_a"), &id("msg_1"), &id("prt_1")).await.unwrap();
+    assert_eq!(found, Some(again.clone()));
+    subject.say("ses_a", vec![part_removed("ses_a", "msg_1", "prt_2")]).await;
+    assert_eq!(list().await, [again]);
+}
+
+pub(crate) async fn parts_may_come_before_their_message(subject: &Subject) {
+    let part = text("ses_a", "msg_1", "prt_1", "early", None);
+    subject.say("ses_a", vec![saved(&part)]).await;
+    assert!(subject.reads.messages(&id("ses_a"), Page::default()).await.unwrap().is_empty());
+    assert!(subject.reads.open(&id("ses_a")).await.unwrap().is_empty());
+    subject.say("ses_a", vec![user("ses_a", "msg_1", 1)]).await;
+    let messages = subject.reads.messages(&id("ses_a"), Page::default()).await.unwrap();
+    assert_eq!(messages[0].parts, [part]);
+}
+
+pub(crate) async fn messages_of_two_sessions_do_not_mix(subject: &Subject) {
+    // A client chooses message ids, and may choose the same one twice.
+    for session in ["ses_a", "ses_b"] {
+        let part = text(session, "msg_1", "prt_1", session, Some(1));
+        subject.say(session, vec![user(session, "msg_1", 1), saved(&part)]).await;
+    }
+    subject.say("ses_a", vec![message_removed("ses_a", "msg_1")]).await;
+    let kept = subject.reads.message(&id("ses_b"), &id("msg_1")).await.unwrap().unwrap();
+    assert_eq!(kept.parts[0].text(), Some("ses_b"));
+    assert_eq!(kept.parts.len(), 1);
+}
+
+pub(crate) async fn the_todo_list_is_replaced(subject: &Subject) {
+    let list = async || {
+        let todos = subject.reads.todos(&id("ses_a")).await.unwrap();
+        todos.into_iter().map(|todo| todo.content).collect::<Vec<_>>()
+    };
+    subject.say("ses_a", vec![todos("ses_a", &["one", "two"])]).await;
+    assert_eq!(list().await, ["one", "two"]);
+    subject.say("ses_a", vec![todos("ses_a", &["two"])]).await;
+    assert_eq!(list().await, ["two"]);
+    subject.say("ses_a", vec![todos("ses_a", &[])]).await;
+    assert_eq!(list().await, [""; 0]);
+}
+
+pub(crate) async fn idle_is_the_absence_of_a_status(subject: &Subject) {
+    let retry = json!({ "type": "retry", "attempt": 2, "message": "overloaded", "next": 77 });
+    let retrying = event("session.status", json!({ "sessionID": "ses_b", "status": retry }));
+    subject.say("ses_a", vec![busy("ses_a")]).await;
+    let fields = json!({ "directory": "/elsewhere" });
+    subject.append("ses_b", 0, vec![created_with("ses_b", fields), busy("ses_b"), retrying]).await.unwrap();
+    let statuses = subject.reads.statuses().await.unwrap();
+    let expected = [
+        (id("ses_a"), DIRECTORY.into(), SessionStatus::BUSY),
+        (id("ses_b"), "/elsewhere".into(), SessionStatus::retry(2, "overloaded", 77)),
+    ];
+    assert_eq!(statuses, expected);
+    subject.say("ses_a", vec![idle("ses_a")]).await;
+    subject.say("ses_b", vec![idle("ses_b")]).await;
+    assert!(subject.reads.statuses().await.unwrap().is_empty());
+}
+
+pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
+    let waiting = async || {
+        let requests = subject.reads.requests().await.unwrap();
+        requests.iter().map(|(_, request)| request.id().to_owned()).collect::<Vec<_>>()
+    };
+    subject.say("ses_b", vec![permission("ses_b", "per_9", "ls"), question("ses_b", "que_1")]).await;
+    subject.say("ses_a", vec![permission("ses_a", "per_1", "rm"), question("ses_a", "que_2")]).await;
+    assert_eq!(waiting().await, ["per_9", "que_1", "per_1", "que_2"], "oldest first, not by id");
+    let (directory, request) = subject.reads.requests().await.unwrap().remove(2);
+    assert_eq!(&*directory, DIRECTORY);
+    assert!(matches!(request, Request::Permission(it) if it.patterns == ["rm"]));
+    // Asked again it keeps its place.
+    subject.say("ses_b", vec![permission("ses_b", "per_9", "ls -l")]).await;
+    let (_, request) = subject.reads.requests().await.unwrap().remove(0);
+    assert!(matches!(request, Request::Permission(it) if it.patterns == ["ls -l"]));
+    // A reply to a neighbour's request answers nothing.
+    subject.say("ses_a", vec![permitted("ses_a", "per_9")]).await;
+    subject.say("ses_b", vec![permitted("ses_b", "per_9"), answered("ses_b", "que_1")]).await;
+    assert_eq!(waiting().await, ["per_1", "que_2"]);
+    subject.say("ses_a", vec![rejected("ses_a", "que_2"), permitted("ses_a", "per_1")]).await;
+    assert_eq!(waiting().await, [""; 0]);
+}
+
+pub(crate) async fn prompts_are_queued_started_and_ended(subject: &Subject) {
+    let open = |message: &str, delivery, started| OpenPrompt { message: id(message), delivery, started };
+    let list = async || subject.reads.prompts(&id("ses_a")).await.unwrap();
+    subject.say("ses_a", vec![queued("ses_a", "msg_9", "steer"), queued("ses_a", "msg_1", "queue")]).await;
+    assert_eq!(
+        list().await,
+        [open("msg_9", Delivery::Steer, false), open("msg_1", Delivery::Queue, false)],
+        "in order of acceptance"
+    );
+    subject.say("ses_a", vec![started("ses_a", "msg_9"), queued("ses_a", "msg_9", "queue")]).await;
+    assert_eq!(
+        list().await,
+        [open("msg_9", Delivery::Queue, true), open("msg_1", Delivery::Queue, false)],
+        "queued again it keeps its place, and has still been started"
+    );
+    subject.say("ses_a", vec![ended("ses_a", "msg_9"), started("ses_a", "msg_5")]).await;
+    assert_eq!(
+        list().await,
+        [open("msg_1", Delivery::Queue, false), open("msg_5", Delivery::default(), true)],
+        "one that never waited is open all the same"
+    );
+    subject
+        .say("ses_a", vec![ended("ses_a", "msg_1"), ended("ses_a", "msg_5"), ended("ses_a", "msg_7")])
+        .await;
+    assert_eq!(list().await, []);
+}
+
+pub(crate) async fn unfinished_sessions_are_busy_or_have_prompts(subject: &Subject) {
+    subject.say("ses_c", vec![busy("ses_c"), queued("ses_c", "msg_1", "steer")]).await;
+    subject.say("ses_b", vec![queued("ses_b", "msg_1", "steer")]).await;
+    subject.say("ses_a", vec![busy("ses_a")]).await;
+    subject.say("ses_d", vec![permission("ses_d", "per_1", "ls")]).await;
+    let unfinished = subject.reads.unfinished().await.unwrap();
+    assert_eq!(unfinished, ["ses_a", "ses_b", "ses_c"].map(id::<SessionId>));
+    subject.say("ses_a", vec![idle("ses_a")]).await;
+    subject.say("ses_b", vec![ended("ses_b", "msg_1")]).await;
+    subject.say("ses_c", vec![idle("ses_c")]).await;
+    assert_eq!(subject.reads.unfinished().await.unwrap(), [id::<SessionId>("ses_c")]);
+}
+
+pub(crate) async fn the_same_events_again_change_nothing(subject: &Subject) {
+    subject.say("ses_a", everything_of("ses_a")).await;
+    let before = about(subject, "ses_a").await;
+    subject.say("ses_a", everything_of("ses_a")).await;
+    assert_eq!(about(subject, "ses_a").await, before);
+    subject.say("ses_a", vec![idle("ses_a"), ended("ses_a", "msg_1"), permitted("ses_a", "per_1")]).await;
+    let after = about(subject, "ses_a").await;
+    subject.say("ses_a", vec![idle("ses_a"), ended("ses_a", "msg_1"), permitted("ses_a", "per_1")]).await;
+    assert_eq!(about(subject, "ses_a").await, after);
+}
+
+pub(crate) async fn checkpoints_touch_open_parts_only(subject: &Subject) {
+    let message = "msg_1";
+    let part = |name: &str, words: &str, end| text("ses_a", message, name, words, end);
+    subject
+        .say(
+            "ses_a",
+            vec![
+                answer("ses_a", message, "msg_0", 1, None),
+                saved(&part("prt_1", "", None)),
+                saved(&part("prt_2", "done", Some(1))),
+            ],
+        )
+        .await;
+    let log = subject.everything().await.len();
+    let texts = async || {
+        let found = subject.reads.message(&id("ses_a"), &id::<MessageId>(message)).await.unwrap().unwrap();
+        found.parts.iter().map(|part| part.text().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    subject
+        .log
+        .checkpoint(vec![
+            part("prt_1", "so far", None),
+            part("prt_2", "reopened?", None),
+            part("prt_3", "never there", None),
+            text("ses_gone", message, "prt_1", "no session", None),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(texts().await, ["so far", "done"]);
+    // A part that is closed is closed by an event, never by a checkpoint.
+    subject.log.checkpoint(vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
+    subject.log.checkpoint(vec![]).await.unwrap();
+    assert_eq!(texts().await, ["so far", "done"]);
+    assert_eq!(subject.everything().await.len(), log, "a checkpoint is no event");
+    assert_eq!(subject.reads.open(&id("ses_a")).await.unwrap().len(), 1);
+    subject.say("ses_a", vec![saved(&part("prt_1", "so far, so good", Some(2)))]).await;
+    subject.log.checkpoint(vec![part("prt_1", "too late", None)]).await.unwrap();
+    assert_eq!(texts().await, ["so far, so good", "done"]);
+}
+
+pub(crate) async fn unknown_things_are_not_there(subject: &Subject) {
+    subject.say("ses_a", vec![user("ses_a", "msg_1", 1)]).await;
+    subject
+        .say(
+            "ses_a",
+            vec![
+                message_removed("ses_a", "msg_9"),
+                part_removed("ses_a", "msg_1", "prt_9"),
+                permitted("ses_a", "per_9"),
+                answered("ses_a", "que_9"),
+                ended("ses_a", "msg_9"),
+                idle("ses_a"),
+                // These are in the log only.
+                event("session.idle", json!({ "sessionID": "ses_a" })),
+                event("session.error", json!({ "sessionID": "ses_a" })),
+                event("file.edited", json!({ "file": "/x" })),
+            ],
+        )
+        .await;
+    assert_eq!(subject.reads.messages(&id("ses_a"), Page::default()).await.unwrap().len(), 1);
+    let (none, message) = (id("ses_none"), id("msg_1"));
+    assert!(subject.reads.session(&none).await.unwrap().is_none());
+    assert!(subject.reads.messages(&none, Page::default()).await.unwrap().is_empty());
+    assert!(subject.reads.message(&none, &message).await.unwrap().is_none());
+    assert!(subject.reads.part(&none, &message, &id("prt_1")).await.unwrap().is_none());
+    assert!(subject.reads.open(&none).await.unwrap().is_empty());
+    assert!(subject.reads.last_answer(&none, None).await.unwrap().is_none());
+    assert!(subject.reads.todos(&none).await.unwrap().is_empty());
+    assert!(subject.reads.prompts(&none).await.unwrap().is_empty());
+    assert_eq!(subject.everything().await.len(), 11);
+}

@@ -1,0 +1,217 @@
+//! The default store: one SQLite file, one thread that writes, a few that read.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`open`] | opens a file, or refuses it untouched |
+//! | [`schema`] | the tables and their migrations |
+//! | [`change`], [`project`] | from an event to its rows |
+//! | [`writer`], [`retention`] | group commit, and keeping the log short |
+//! | [`readers`], [`query`] | the queries, and the threads they run on |
+
+mod change;
+mod failure;
+mod lock;
+mod open;
+mod project;
+mod query;
+mod readers;
+mod reads;
+mod retention;
+mod schema;
+mod stats;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use engine::ports::{Answer, Appended, Clock, Commit, Error, Failure, Log, Observer, SystemClock};
+use protocol::Part;
+use tokio::sync::{Semaphore, oneshot};
+
+pub use open::OpenError;
+pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, Keep};
+pub use stats::{LATENCY_BOUNDS, Latency, Snapshot, Stats};
+
+use change::{PartRow, Prepared};
+use readers::Readers;
+use retention::Retention;
+use writer::{Job, Work, Writer};
+
+/// So many commits may wait for the writer; more wait for a place.
+const WAITING: usize = 1_024;
+
+/// Threads that read, unless said otherwise.
+pub const READERS: usize = 4;
+
+/// Closing waits this long for the writer. What is not finished then is undone by the next start.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// What can be chosen about a store.
+#[derive(Clone)]
+pub struct Options {
+    /// How much of the log is kept.
+    pub keep: Keep,
+    /// How many threads read.
+    pub readers: usize,
+    /// What time it is, for the age of events.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { keep: Keep::default(), readers: READERS, clock: Arc::new(SystemClock) }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Options")
+            .field("keep", &self.keep)
+            .field("readers", &self.readers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: Arc<Path>,
+    /// None once the store is closed.
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    places: Arc<Semaphore>,
+    readers: Readers,
+    stats: Arc<Stats>,
+    /// Hangs up when the writer has finished.
+    finished: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+impl Sqlite {
+    /// Opens or creates a database. The observer is told of every commit from now on.
+    pub fn open(path: &Path, options: Options, observer: Arc<dyn Observer>) -> Result<Arc<Self>, OpenError> {
+        let io = |doing| move |source| OpenError::Io { path: path.to_path_buf(), doing, source };
+        // Absolute, so that SQLite cannot take it for a URI and a later change of directory does not matter.
+        let path: Arc<Path> = std::path::absolute(path).map_err(io("found"))?.into();
+        let (connection, lock) = open::open(&path)?;
+        let stats = Arc::new(Stats::default());
+        let writer = Writer::new(
+            connection,
+            lock,
+            Arc::clone(&path),
+            observer,
+            options.clock,
+            Arc::clone(&stats),
+            Retention::new(options.keep),
+        )
+        .map_err(|source| OpenError::Sql { path: path.to_path_buf(), source })?;
+        let (jobs, waiting) = mpsc::channel();
+        let (running, finished) = mpsc::channel();
+        thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || {
+                writer.run(&waiting);
+                drop(running);
+            })
+            .map_err(io("written to: no thread"))?;
+        let readers = Readers::start(&path, options.readers).map_err(io("read: no thread"))?;
+        Ok(Arc::new(Self {
+            path,
+            jobs: Mutex::new(Some(jobs)),
+            places: Arc::new(Semaphore::new(WAITING)),
+            readers,
+            stats,
+            finished: Mutex::new(Some(finished)),
+        }))
+    }
+
+    /// Figures for metrics.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Writes what was asked for so far, moves the write-ahead log into the file and gives the file free.
+    /// Whatever is asked for afterwards fails.
+    pub async fn close(&self) -> Result<(), Error> {
+        let Some(finished) = self.hang_up() else { return Ok(()) };
+        let waited = tokio::task::spawn_blocking(move || wait(&finished)).await.unwrap_or(false);
+        if waited { Ok(()) } else { Err(self.still_busy()) }
+    }
+
+    /// Refuses new work and lets the threads finish; hands out what to wait for, once.
+    fn hang_up(&self) -> Option<mpsc::Receiver<()>> {
+        self.places.close();
+        self.readers.close();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Work) -> Result<T, Error> {
+        let closed = || failure::closed(&self.path);
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closed())?;
+        let (reply, answer) = oneshot::channel();
+        let job = Job { work: work(reply), _place: place };
+        self.stats.queued();
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if jobs.is_none_or(|jobs| jobs.send(job).is_err()) {
+            self.stats.taken();
+            return Err(closed());
+        }
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    fn still_busy(&self) -> Error {
+        Error::new(
+            Failure::Unavailable,
+            format!(
+                "{} was not closed within {CLOSING:?}; the next start puts it right",
+                self.path.display()
+            ),
+        )
+    }
+}
+
+impl Log for Sqlite {
+    fn append(&self, commit: Commit) -> Answer<'_, Appended> {
+        Box::pin(async move {
+            let since = Instant::now();
+            let commit = Box::new(Prepared::new(commit)?);
+            self.ask(|reply| Work::Append { commit, since, reply }).await
+        })
+    }
+
+    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let open = parts.iter().filter(|part| part.is_open());
+            let parts =
+                open.map(|part| PartRow::new(&part.session_id, part)).collect::<Result<Vec<_>, _>>()?;
+            if parts.is_empty() {
+                return Ok(());
+            }
+            self.ask(|reply| Work::Checkpoint { parts, reply }).await
+        })
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if let Some(finished) = self.hang_up()
+            && !wait(&finished)
+        {
+            tracing::error!(error = %self.still_busy(), "the store was dropped while it was busy");
+        }
+    }
+}
+
+/// Whether the writer finished in time.
+fn wait(finished: &mpsc::Receiver<()>) -> bool {
+    finished.recv_timeout(CLOSING) == Err(RecvTimeoutError::Disconnected)
+}
+
+#[cfg(test)]
+mod tests;

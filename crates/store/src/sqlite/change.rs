@@ -1,0 +1,222 @@
+//! What an event does to the tables, with its bodies already encoded.
+//!
+//! Encoding happens where a commit is asked for, not on the writer's thread: there is one of those and all
+//! sessions wait for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::ports::{Commit, Error, Failure, Logged};
+use protocol::{Event, EventBody, Message, MessageId, Millis, Part, PartId, Session, SessionId};
+use serde::Serialize;
+
+/// A commit that is ready to be written.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) session: SessionId,
+    pub(super) directory: Arc<str>,
+    pub(super) project: Arc<str>,
+    pub(super) expected: u64,
+    pub(super) flush: bool,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// An event, its JSON, and what it changes.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) event: Event,
+    pub(super) json: Bytes,
+    pub(super) change: Change,
+}
+
+/// One change of the tables.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Nothing but the log.
+    None,
+    SessionSaved {
+        created: bool,
+        row: Box<SessionRow>,
+    },
+    SessionDeleted,
+    MessageSaved {
+        id: MessageId,
+        created: Millis,
+        answers: Option<MessageId>,
+        open: bool,
+        body: String,
+    },
+    MessageRemoved(MessageId),
+    PartSaved(PartRow),
+    PartRemoved(MessageId, PartId),
+    Todos(String),
+    Busy(String),
+    Idle,
+    Asked {
+        id: String,
+        kind: &'static str,
+        body: String,
+    },
+    Answered(String),
+    PromptQueued(MessageId, String),
+    PromptStarted(MessageId),
+    PromptEnded(MessageId),
+}
+
+/// A session's columns.
+#[derive(Debug)]
+pub(super) struct SessionRow {
+    pub(super) project: String,
+    pub(super) directory: String,
+    pub(super) path: Option<String>,
+    pub(super) parent: Option<SessionId>,
+    pub(super) title: String,
+    pub(super) created: Millis,
+    pub(super) updated: Millis,
+    pub(super) body: String,
+}
+
+/// A part's columns.
+#[derive(Debug)]
+pub(super) struct PartRow {
+    pub(super) session: SessionId,
+    pub(super) message: MessageId,
+    pub(super) id: PartId,
+    pub(super) open: bool,
+    pub(super) body: String,
+}
+
+/// `kind` of a permission's row.
+pub(super) const PERMISSION: &str = "permission";
+/// `kind` of a question's row.
+pub(super) const QUESTION: &str = "question";
+
+impl Prepared {
+    pub(super) fn new(commit: Commit) -> Result<Self, Error> {
+        let entries = commit
+            .events
+            .into_iter()
+            .map(|encoded| {
+                let change = Change::of(&commit.session, &encoded.event.body)?;
+                Ok(Entry { event: encoded.event, json: encoded.json, change })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self {
+            session: commit.session,
+            directory: commit.directory,
+            project: commit.project,
+            expected: commit.expected,
+            flush: commit.flush,
+            entries,
+        })
+    }
+
+    /// About how much is to be written.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.json.len()).sum()
+    }
+
+    /// Whether it may be the first of its session.
+    pub(super) fn creates(&self) -> bool {
+        let first = self.entries.first().map(|entry| &entry.change);
+        matches!(first, Some(Change::SessionSaved { created: true, .. }))
+    }
+
+    /// What the observer is told, once the first event is known to be at `first`.
+    pub(super) fn into_logged(self, first: u64) -> Vec<Logged> {
+        let Self { session, directory, project, entries, .. } = self;
+        (first..)
+            .zip(entries)
+            .map(|(position, entry)| Logged {
+                position,
+                session: session.clone(),
+                directory: Arc::clone(&directory),
+                project: Arc::clone(&project),
+                event: entry.event,
+                json: entry.json,
+            })
+            .collect()
+    }
+}
+
+impl Change {
+    fn of(session: &SessionId, event: &EventBody) -> Result<Self, Error> {
+        Ok(match event {
+            EventBody::SessionCreated(it) => {
+                Self::SessionSaved { created: true, row: Box::new(SessionRow::new(&it.info)?) }
+            }
+            EventBody::SessionUpdated(it) => {
+                Self::SessionSaved { created: false, row: Box::new(SessionRow::new(&it.info)?) }
+            }
+            EventBody::SessionDeleted(_) => Self::SessionDeleted,
+            EventBody::MessageUpdated(it) => {
+                let (answers, open) = match &it.info {
+                    Message::User(_) => (None, false),
+                    Message::Assistant(answer) => {
+                        (Some(answer.parent_id.clone()), answer.time.completed.is_none())
+                    }
+                };
+                Self::MessageSaved {
+                    id: it.info.id().clone(),
+                    created: it.info.created(),
+                    answers,
+                    open,
+                    body: encode(&it.info)?,
+                }
+            }
+            EventBody::MessageRemoved(it) => Self::MessageRemoved(it.message_id.clone()),
+            EventBody::PartUpdated(it) => Self::PartSaved(PartRow::new(session, &it.part)?),
+            EventBody::PartRemoved(it) => Self::PartRemoved(it.message_id.clone(), it.part_id.clone()),
+            EventBody::TodoUpdated(it) => Self::Todos(encode(&it.todos)?),
+            EventBody::SessionStatus(it) if it.status.is_idle() => Self::Idle,
+            EventBody::SessionStatus(it) => Self::Busy(encode(&it.status)?),
+            EventBody::PermissionAsked(it) => {
+                Self::Asked { id: it.id.to_string(), kind: PERMISSION, body: encode(it)? }
+            }
+            EventBody::QuestionAsked(it) => {
+                Self::Asked { id: it.id.to_string(), kind: QUESTION, body: encode(it)? }
+            }
+            EventBody::PermissionReplied(it) => Self::Answered(it.request_id.to_string()),
+            EventBody::QuestionReplied(it) => Self::Answered(it.request_id.to_string()),
+            EventBody::QuestionRejected(it) => Self::Answered(it.request_id.to_string()),
+            EventBody::PromptQueued(it) => Self::PromptQueued(it.message_id.clone(), encode(&it.delivery)?),
+            EventBody::PromptStarted(it) => Self::PromptStarted(it.message_id.clone()),
+            EventBody::PromptEnded(it) => Self::PromptEnded(it.message_id.clone()),
+            _ => Self::None,
+        })
+    }
+}
+
+impl SessionRow {
+    fn new(session: &Session) -> Result<Self, Error> {
+        Ok(Self {
+            project: session.project_id.clone(),
+            directory: session.directory.clone(),
+            path: session.path.clone(),
+            parent: session.parent_id.clone(),
+            title: session.title.to_lowercase(),
+            created: session.time.created,
+            updated: session.time.updated,
+            body: encode(session)?,
+        })
+    }
+}
+
+impl PartRow {
+    pub(super) fn new(session: &SessionId, part: &Part) -> Result<Self, Error> {
+        Ok(Self {
+            session: session.clone(),
+            message: part.message_id.clone(),
+            id: part.id.clone(),
+            open: part.is_open(),
+            body: encode(part)?,
+        })
+    }
+}
+
+/// What was encoded for the wire already cannot fail to be encoded for a column; if it does, nothing of the
+/// commit can be trusted.
+pub(super) fn encode(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::new(Failure::Corrupt, format!("a value could not be encoded: {error}")))
+}

@@ -1,0 +1,57 @@
+//! From what SQLite says to what the engine branches on, in sentences: what happened, where, what to do.
+
+use std::path::Path;
+
+use engine::ports::{Error, Failure};
+use rusqlite::ErrorCode;
+
+/// A file system with less room than this counts as full. SQLite reports some writes that fail for want of
+/// space (growing its shared memory, syncing) as plain I/O errors, without the system's reason.
+const NO_ROOM_BYTES: u64 = 64 * 1024;
+
+/// An error of the store at `path`; `doing` reads as "while …".
+pub(super) fn failed(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
+    let failure = classify(path, error);
+    let advice = match failure {
+        Failure::Full => "free some space and try again, nothing else is needed",
+        Failure::Corrupt => "restore the file from a backup, or move it away to begin anew",
+        Failure::Conflict | Failure::Unavailable => "check the disk and the permissions of the file",
+    };
+    Error::new(failure, format!("{error} while {doing} {}; {advice}", path.display()))
+}
+
+/// A connection for reading could not be had.
+pub(super) fn unopened(path: &Path, error: &str) -> Error {
+    Error::new(Failure::Unavailable, format!("{} could not be opened for reading ({error})", path.display()))
+}
+
+/// The store was closed, or its writer is gone.
+pub(super) fn closed(path: &Path) -> Error {
+    Error::new(Failure::Unavailable, format!("{} was closed; restart the server", path.display()))
+}
+
+fn classify(path: &Path, error: &rusqlite::Error) -> Failure {
+    use rusqlite::Error as Sql;
+    match error {
+        Sql::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DiskFull => Failure::Full,
+            ErrorCode::SystemIoFailure | ErrorCode::CannotOpen if no_room(path) => Failure::Full,
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation => {
+                Failure::Corrupt
+            }
+            _ => Failure::Unavailable,
+        },
+        // Rows that do not hold what we wrote into them.
+        Sql::FromSqlConversionFailure(..)
+        | Sql::IntegralValueOutOfRange(..)
+        | Sql::Utf8Error(..)
+        | Sql::InvalidColumnType(..) => Failure::Corrupt,
+        _ => Failure::Unavailable,
+    }
+}
+
+fn no_room(path: &Path) -> bool {
+    let directory = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(directory)
+        .is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < NO_ROOM_BYTES)
+}

@@ -1,0 +1,288 @@
+//! Opening a database, or refusing to without leaving a trace.
+//!
+//! What can be refused is refused before anything is written: a file of another program or of a newer Baton
+//! by its header, a damaged one by reading it as immutable. Only then are the lock, the write-ahead log and
+//! the migrations allowed to touch the disk.
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
+
+use super::{
+    lock::{Lock, Refused},
+    schema,
+};
+
+/// How long to wait for another program (a backup, a shell) that has the file locked.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Statements kept prepared per connection; there are about forty.
+const STATEMENTS: usize = 64;
+
+/// Pages each reader keeps in memory.
+const READER_CACHE_KIB: i32 = 1_024;
+
+/// Files up to this size are checked whole at every start (about a tenth of a second); of larger ones only
+/// the tables that everything else depends on.
+const CHECK_WHOLE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Small, and read at every start.
+const CHECK_TABLES: [&str; 5] = ["session", "status", "prompt", "request", "retention"];
+
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const HEADER: usize = 100;
+const VERSION_AT: usize = 60;
+const APPLICATION_AT: usize = 68;
+
+/// Why a database could not be opened. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another server uses it.
+    #[error(
+        "{} is in use by another server{}; stop that one, or choose another data directory",
+        path.display(),
+        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    Locked {
+        /// The database.
+        path: PathBuf,
+        /// The other server's process.
+        pid: Option<u32>,
+    },
+    /// A newer Baton wrote it.
+    #[error(
+        "{} was written by a newer Baton (schema {found}, this one knows {}); update Baton, or choose another data directory; nothing was changed",
+        path.display(),
+        schema::VERSION
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// It is another program's SQLite database.
+    #[error("{} is a database of another program; choose another data directory; nothing was changed", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no database at all.
+    #[error("{} is not a database; move it away, or choose another data directory; nothing was changed", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is damaged.
+    #[error("{} is damaged ({detail}); restore it from a backup, or move it away to begin anew; nothing was changed", path.display())]
+    Corrupt {
+        /// The database.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The file system said no.
+    #[error("{} could not be {doing}; check the path, its permissions and the free space", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// SQLite said no.
+    #[error("{} could not be opened; check its permissions, the free space, and whether another program uses it", path.display())]
+    Sql {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+}
+
+/// What is on disk at the path.
+enum Found {
+    /// No file, or an empty one.
+    Nothing,
+    /// A file of ours with nothing pending: its bytes are all there is.
+    Settled,
+    /// A file whose last words are in a log or journal beside it.
+    Unsettled,
+}
+
+/// Opens or creates the database at an absolute path, alone, and brings its tables up to date.
+pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
+    inspect(path)?;
+    let io = |doing| move |source| OpenError::Io { path: path.to_path_buf(), doing, source };
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| OpenError::Io {
+            path: directory.to_path_buf(),
+            doing: "created",
+            source,
+        })?;
+    }
+    let lock = Lock::take(path).map_err(|refused| match refused {
+        Refused::Held(pid) => OpenError::Locked { path: path.to_path_buf(), pid },
+        Refused::Io(source) => io("locked")(source),
+    })?;
+    // Once more: until the lock was ours, another server may have been at work on the file.
+    let found = inspect(path)?;
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(io("opened for writing"))?;
+    if matches!(found, Found::Settled) {
+        let frozen = Connection::open_with_flags(
+            immutable(path),
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )
+        .map_err(sql(path))?;
+        check(path, &frozen)?;
+    }
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql(path))?;
+    if matches!(found, Found::Unsettled) {
+        // If it is refused, closing it must not move the pending log into the file.
+        let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        connection.set_db_config(keep_log, true).map_err(sql(path))?;
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get(0)).map_err(sql(path));
+        // Nothing at all is left if what was cut short was the very first transaction.
+        if number("page_count")? > 0 {
+            admit(path, number("application_id")?, number("user_version")?)?;
+            check(path, &connection)?;
+        }
+        connection.set_db_config(keep_log, false).map_err(sql(path))?;
+    }
+    schema::migrate(&mut connection).map_err(sql(path))?;
+    configure(&connection).map_err(sql(path))?;
+    Ok((connection, lock))
+}
+
+/// A connection that only reads; the database is open for writing already.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    // There are several, and behind them is the system's cache.
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Half-done statements and sorts are kept in memory: no second place that could be full.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // The writer decides when, after it has acknowledged.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+}
+
+/// Looks at the header without SQLite's help, which would already create files.
+fn inspect(path: &Path) -> Result<Found, OpenError> {
+    let mut header = Vec::with_capacity(HEADER);
+    let read = File::open(path).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(source) => return Err(OpenError::Io { path: path.to_path_buf(), doing: "read", source }),
+        Ok(_) => {}
+    }
+    if has_content(path, "-journal") {
+        // A transaction was cut short before there was a write-ahead log: SQLite undoes it first.
+        return Ok(Found::Unsettled);
+    }
+    if header.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    if !header.starts_with(MAGIC) || header.len() < HEADER {
+        return Err(OpenError::NotADatabase { path: path.to_path_buf() });
+    }
+    admit(path, word(&header, APPLICATION_AT), word(&header, VERSION_AT))?;
+    Ok(if has_content(path, "-wal") { Found::Unsettled } else { Found::Settled })
+}
+
+fn admit(path: &Path, application: u32, version: u32) -> Result<(), OpenError> {
+    if application != schema::APPLICATION {
+        Err(OpenError::Foreign { path: path.to_path_buf() })
+    } else if version > schema::VERSION {
+        Err(OpenError::Newer { path: path.to_path_buf(), found: version })
+    } else {
+        Ok(())
+    }
+}
+
+/// A big-endian number of the header.
+fn word(header: &[u8], at: usize) -> u32 {
+    header
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map(|bytes| u32::from_be_bytes(*bytes))
+        .unwrap_or_default()
+}
+
+fn check(path: &Path, connection: &Connection) -> Result<(), OpenError> {
+    let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+    if size <= CHECK_WHOLE_BYTES {
+        return check_one(path, connection, "1");
+    }
+    CHECK_TABLES.iter().try_for_each(|table| check_one(path, connection, table))
+}
+
+fn check_one(path: &Path, connection: &Connection, what: &str) -> Result<(), OpenError> {
+    let answer: String = connection
+        .query_row(&format!("PRAGMA quick_check({what})"), [], |row| row.get(0))
+        .map_err(sql(path))?;
+    if answer == "ok" {
+        Ok(())
+    } else {
+        Err(OpenError::Corrupt { path: path.to_path_buf(), detail: answer.replace('\n', " ") })
+    }
+}
+
+fn sql(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError {
+    let path = path.to_path_buf();
+    move |source| match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            OpenError::Corrupt { path: path.clone(), detail: source.to_string() }
+        }
+        _ => OpenError::Sql { path: path.clone(), source },
+    }
+}
+
+fn has_content(path: &Path, suffix: &str) -> bool {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    fs::metadata(PathBuf::from(name)).is_ok_and(|file| file.len() > 0)
+}
+
+/// The file as a URI that promises SQLite nobody changes it, so that it takes no lock and creates nothing.
+fn immutable(path: &Path) -> PathBuf {
+    let mut uri = OsString::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte) {
+            uri.push(char::from(*byte).encode_utf8(&mut [0; 4]));
+        } else {
+            uri.push(format!("%{byte:02X}"));
+        }
+    }
+    uri.push("?immutable=1");
+    uri.into()
+}

@@ -1,0 +1,245 @@
+//! Writing one commit: its changes to the tables and its events to the log.
+
+use engine::ports::{Appended, Error, Failure};
+use protocol::{MessageId, Millis, SessionId, prompt::Delivery};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::change::{Change, PartRow, Prepared, SessionRow, encode};
+
+/// Where the log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// The newest position ever given.
+    pub(super) position: u64,
+    /// How many bytes of bodies it holds, and held before.
+    pub(super) total: u64,
+}
+
+/// Why a commit was not written.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It does not fit the session.
+    Unfit(Error),
+    /// SQLite could not do it.
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// Where the log of an existing database ends.
+pub(super) fn end(connection: &Connection) -> rusqlite::Result<End> {
+    let position = newest(connection)?;
+    let total = connection
+        .query_row("SELECT total + octet_length(body) FROM log ORDER BY position DESC LIMIT 1", [], |row| {
+            row.get(0)
+        })
+        .optional()?
+        .unwrap_or(0);
+    Ok(End { position, total })
+}
+
+/// The newest position ever given, also when its event is gone.
+pub(super) fn newest(connection: &Connection) -> rusqlite::Result<u64> {
+    let newest = connection
+        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'log'")?
+        .query_row([], |row| row.get::<_, u64>(0))
+        .optional()?;
+    Ok(newest.unwrap_or(0))
+}
+
+/// Writes a commit. The caller has a transaction open and undoes it if this fails.
+pub(super) fn write(
+    connection: &Connection,
+    commit: &Prepared,
+    end: End,
+    now: Millis,
+) -> Result<(Appended, End), Refusal> {
+    let session = &commit.session;
+    let mut alive = accept(connection, commit)?;
+    let mut end = end;
+    let mut head = commit.expected;
+    for entry in &commit.entries {
+        let json = std::str::from_utf8(&entry.json).map_err(|_| {
+            let message = format!("an event of session {session} is not UTF-8");
+            Refusal::Unfit(Error::new(Failure::Corrupt, message))
+        })?;
+        head += 1;
+        end.position += 1;
+        match &entry.change {
+            Change::SessionSaved { row, .. } => {
+                save_session(connection, session, row)?;
+                alive = true;
+            }
+            Change::SessionDeleted => {
+                delete_session(connection, session)?;
+                alive = false;
+            }
+            // What is said about a session after its deletion changes nothing any more.
+            change if alive => apply(connection, session, change, end.position)?,
+            _ => {}
+        }
+        connection
+            .prepare_cached(
+                "INSERT INTO log (position, session, seq, directory, project, at, total, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                end.position,
+                alive.then_some(session.as_str()),
+                head,
+                commit.directory,
+                commit.project,
+                now,
+                end.total,
+                json,
+            ])?;
+        end.total += json.len() as u64;
+    }
+    if alive && !commit.entries.is_empty() {
+        connection
+            .prepare_cached("UPDATE session SET head = ?2 WHERE id = ?1")?
+            .execute(params![session.as_str(), head])?;
+    }
+    Ok((Appended { head, position: end.position }, end))
+}
+
+/// Saves the text of a part, unless it was closed or removed meanwhile.
+pub(super) fn checkpoint(connection: &Connection, part: &PartRow) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE part SET body = ?4 WHERE session = ?1 AND message = ?2 AND id = ?3 AND open = 1",
+        )?
+        .execute(params![part.session.as_str(), part.message.as_str(), part.id.as_str(), part.body])?;
+    Ok(())
+}
+
+/// Whether the commit continues its session; tells whether the session exists.
+fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
+    let session = &commit.session;
+    let conflict = |message| Refusal::Unfit(Error::new(Failure::Conflict, message));
+    let head = connection
+        .prepare_cached("SELECT head FROM session WHERE id = ?1")?
+        .query_row([session.as_str()], |row| row.get::<_, u64>(0))
+        .optional()?;
+    if head.is_none() && !commit.creates() {
+        return Err(conflict(format!("session {session} does not exist")));
+    }
+    let exists = head.is_some();
+    let (head, expected) = (head.unwrap_or(0), commit.expected);
+    if head != expected {
+        return Err(conflict(format!("session {session} has {head} events, the writer believed {expected}")));
+    }
+    Ok(exists)
+}
+
+fn save_session(connection: &Connection, id: &SessionId, row: &SessionRow) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO session (id, head, project, directory, path, parent, title, created, updated, body)
+             VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET project = ?2, directory = ?3, path = ?4, parent = ?5, title = ?6,
+                 created = ?7, updated = ?8, body = ?9",
+        )?
+        .execute(params![
+            id.as_str(),
+            row.project,
+            row.directory,
+            row.path,
+            row.parent.as_ref().map(SessionId::as_str),
+            row.title,
+            row.created,
+            row.updated,
+            row.body,
+        ])?;
+    Ok(())
+}
+
+fn delete_session(connection: &Connection, id: &SessionId) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM session WHERE id = ?1",
+        "DELETE FROM message WHERE session = ?1",
+        "DELETE FROM part WHERE session = ?1",
+        "DELETE FROM todo WHERE session = ?1",
+        "DELETE FROM status WHERE session = ?1",
+        "DELETE FROM request WHERE session = ?1",
+        "DELETE FROM prompt WHERE session = ?1",
+        "DELETE FROM log WHERE session = ?1",
+    ] {
+        connection.prepare_cached(sql)?.execute([id.as_str()])?;
+    }
+    Ok(())
+}
+
+/// Changes one table of a session that exists. `position` is where the event goes in the log.
+fn apply(
+    connection: &Connection,
+    session: &SessionId,
+    change: &Change,
+    position: u64,
+) -> Result<(), Refusal> {
+    let session = session.as_str();
+    let run = |sql, values: &[&dyn rusqlite::ToSql]| -> rusqlite::Result<()> {
+        connection.prepare_cached(sql)?.execute(values).map(drop)
+    };
+    match change {
+        Change::None | Change::SessionSaved { .. } | Change::SessionDeleted => Ok(()),
+        Change::MessageSaved { id, created, answers, open, body } => run(
+            "INSERT INTO message (session, id, created, answers, open, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET created = ?3, answers = ?4, open = ?5, body = ?6",
+            params![session, id.as_str(), created, answers.as_ref().map(MessageId::as_str), open, body],
+        ),
+        Change::MessageRemoved(id) => {
+            run("DELETE FROM part WHERE session = ?1 AND message = ?2", params![session, id.as_str()])?;
+            run("DELETE FROM message WHERE session = ?1 AND id = ?2", params![session, id.as_str()])
+        }
+        Change::PartSaved(part) => run(
+            "INSERT INTO part (session, message, id, open, body) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET open = ?4, body = ?5",
+            params![session, part.message.as_str(), part.id.as_str(), part.open, part.body],
+        ),
+        Change::PartRemoved(message, id) => run(
+            "DELETE FROM part WHERE session = ?1 AND message = ?2 AND id = ?3",
+            params![session, message.as_str(), id.as_str()],
+        ),
+        Change::Todos(body) => run(
+            "INSERT INTO todo (session, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
+            params![session, body],
+        ),
+        Change::Busy(body) => run(
+            "INSERT INTO status (session, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
+            params![session, body],
+        ),
+        Change::Idle => run("DELETE FROM status WHERE session = ?1", params![session]),
+        Change::Asked { id, kind, body } => run(
+            "INSERT INTO request (session, id, asked, kind, body) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET kind = ?4, body = ?5",
+            params![session, id, position, kind, body],
+        ),
+        Change::Answered(id) => {
+            run("DELETE FROM request WHERE session = ?1 AND id = ?2", params![session, id])
+        }
+        Change::PromptQueued(message, delivery) => run(
+            "INSERT INTO prompt (session, message, accepted, delivery, started) VALUES (?1, ?2, ?3, ?4, 0)
+             ON CONFLICT DO UPDATE SET delivery = ?4",
+            params![session, message.as_str(), position, delivery],
+        ),
+        Change::PromptStarted(message) => run(
+            "INSERT INTO prompt (session, message, accepted, delivery, started) VALUES (?1, ?2, ?3, ?4, 1)
+             ON CONFLICT DO UPDATE SET started = 1",
+            params![
+                session,
+                message.as_str(),
+                position,
+                encode(&Delivery::default()).map_err(Refusal::Unfit)?
+            ],
+        ),
+        Change::PromptEnded(message) => {
+            run("DELETE FROM prompt WHERE session = ?1 AND message = ?2", params![session, message.as_str()])
+        }
+    }?;
+    Ok(())
+}

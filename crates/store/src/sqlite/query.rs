@@ -1,0 +1,270 @@
+//! The queries behind [`engine::ports::Reads`], one function each.
+
+use std::{collections::HashMap, str::FromStr, sync::Arc};
+
+use engine::ports::{Listing, OpenPrompt, Page, Span, Stored};
+use protocol::{
+    Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus, Todo,
+    request::Request,
+};
+use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, params_from_iter, types::Type};
+use serde::de::DeserializeOwned;
+
+use super::{change::PERMISSION, project};
+
+/// Reads JSON from a column.
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
+}
+
+/// Reads an id from a column.
+fn id<T: FromStr<Err = E>, E: std::error::Error + Send + Sync + 'static>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    text.parse()
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
+}
+
+/// SQLite's numbers are signed; what is beyond them is beyond everything we count.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn limit(wanted: Option<usize>) -> i64 {
+    wanted.map_or(i64::MAX, |limit| number(limit as u64))
+}
+
+pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<(Session, u64)>> {
+    connection
+        .prepare_cached("SELECT body, head FROM session WHERE id = ?1")?
+        .query_row([id.as_str()], |row| Ok((json(row, 0)?, row.get(1)?)))
+        .optional()
+}
+
+pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec<Session>> {
+    fn value<T: ToSql>(wish: Option<&T>) -> Option<&dyn ToSql> {
+        wish.map(|wish| wish as _)
+    }
+    let search = listing.search.as_ref().map(|search| search.to_lowercase());
+    let parent = listing.parent.as_ref().map(SessionId::as_str);
+    let roots = listing.roots.then_some(true);
+    let most = limit(listing.limit);
+    let conditions = [
+        ("project = ?", value(listing.project.as_ref())),
+        ("directory = ?", value(listing.directory.as_ref())),
+        (
+            "path IS NOT NULL AND (? = '' OR path = ? OR substr(path, 1, length(?) + 1) = ? || '/')",
+            value(listing.path.as_ref()),
+        ),
+        ("parent = ?", value(parent.as_ref())),
+        ("(parent IS NULL) = ?", value(roots.as_ref())),
+        ("updated >= ?", value(listing.updated_since.as_ref())),
+        ("instr(title, ?) > 0", value(search.as_ref())),
+    ];
+    // Only the conditions that are asked for, so that SQLite can see which index serves them.
+    let mut sql = String::from("SELECT body FROM session WHERE TRUE");
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            values.push(value);
+            sql.push_str(" AND ");
+            sql.push_str(&condition.replace('?', &format!("?{}", values.len())));
+        }
+    }
+    values.push(&most);
+    sql.push_str(" ORDER BY updated DESC, id LIMIT ?");
+    sql.push_str(&values.len().to_string());
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_map(params_from_iter(values), |row| json(row, 0))?.collect()
+}
+
+pub(super) fn messages(
+    connection: &Connection,
+    session: &SessionId,
+    page: &Page,
+) -> Result<Vec<MessageWithParts>> {
+    let most = limit(page.limit);
+    match &page.before {
+        Some(before) => with_parts(
+            connection,
+            "SELECT id, created, body FROM message WHERE session = ?1 AND (created, id) < (?2, ?3)
+             ORDER BY created DESC, id DESC LIMIT ?4",
+            params![session.as_str(), before.created, before.id.as_str(), most],
+        ),
+        None => with_parts(
+            connection,
+            "SELECT id, created, body FROM message WHERE session = ?1
+             ORDER BY created DESC, id DESC LIMIT ?2",
+            params![session.as_str(), most],
+        ),
+    }
+}
+
+pub(super) fn message(
+    connection: &Connection,
+    session: &SessionId,
+    id: &MessageId,
+) -> Result<Option<MessageWithParts>> {
+    let found = with_parts(
+        connection,
+        "SELECT id, created, body FROM message WHERE session = ?1 AND id = ?2",
+        params![session.as_str(), id.as_str()],
+    )?;
+    Ok(found.into_iter().next())
+}
+
+pub(super) fn part(
+    connection: &Connection,
+    session: &SessionId,
+    message: &MessageId,
+    id: &PartId,
+) -> Result<Option<Part>> {
+    connection
+        .prepare_cached("SELECT body FROM part WHERE session = ?1 AND message = ?2 AND id = ?3")?
+        .query_row([session.as_str(), message.as_str(), id.as_str()], |row| json(row, 0))
+        .optional()
+}
+
+pub(super) fn open(connection: &Connection, session: &SessionId) -> Result<Vec<MessageWithParts>> {
+    with_parts(
+        connection,
+        "SELECT id, created, body FROM message WHERE session = ?1 AND id IN (
+             SELECT id FROM message WHERE session = ?1 AND open = 1
+             UNION SELECT message FROM part WHERE session = ?1 AND open = 1)",
+        params![session.as_str()],
+    )
+}
+
+pub(super) fn last_answer(
+    connection: &Connection,
+    session: &SessionId,
+    prompt: Option<&MessageId>,
+) -> Result<Option<MessageWithParts>> {
+    let found = with_parts(
+        connection,
+        "SELECT id, created, body FROM message
+         WHERE session = ?1 AND answers IS NOT NULL AND answers = ifnull(?2, answers)
+         ORDER BY created DESC, id DESC LIMIT 1",
+        params![session.as_str(), prompt.map(MessageId::as_str)],
+    )?;
+    Ok(found.into_iter().next())
+}
+
+/// Messages of one session with their parts, oldest first, in two queries however many there are. `which`
+/// selects `id, created, body` of the messages; its first parameter is the session.
+fn with_parts(connection: &Connection, which: &str, values: &[&dyn ToSql]) -> Result<Vec<MessageWithParts>> {
+    // Both queries must see the same state.
+    let snapshot = connection.unchecked_transaction()?;
+    let mut found: Vec<MessageWithParts> = snapshot
+        .prepare_cached(which)?
+        .query_map(values, |row| {
+            Ok(MessageWithParts { info: json::<Message>(row, 2)?, parts: Vec::new(), extra: Rest::NONE })
+        })?
+        .collect::<Result<_>>()?;
+    found.sort_by(|left, right| left.info.order().cmp(&right.info.order()));
+    let mut parts_of: HashMap<MessageId, Vec<Part>> = HashMap::with_capacity(found.len());
+    let mut statement = snapshot.prepare_cached(&format!(
+        "SELECT part.message, part.body FROM ({which}) AS wanted
+         CROSS JOIN part ON part.session = ?1 AND part.message = wanted.id
+         ORDER BY part.message, part.id"
+    ))?;
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        parts_of.entry(id(row, 0)?).or_default().push(json(row, 1)?);
+    }
+    for message in &mut found {
+        message.parts = parts_of.remove(message.info.id()).unwrap_or_default();
+    }
+    Ok(found)
+}
+
+pub(super) fn todos(connection: &Connection, session: &SessionId) -> Result<Vec<Todo>> {
+    let found = connection
+        .prepare_cached("SELECT body FROM todo WHERE session = ?1")?
+        .query_row([session.as_str()], |row| json(row, 0))
+        .optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+pub(super) fn statuses(connection: &Connection) -> Result<Vec<(SessionId, Arc<str>, SessionStatus)>> {
+    connection
+        .prepare_cached(
+            "SELECT session.id, session.directory, status.body
+             FROM status JOIN session ON session.id = status.session ORDER BY session.id",
+        )?
+        .query_map([], |row| Ok((id(row, 0)?, row.get(1)?, json(row, 2)?)))?
+        .collect()
+}
+
+pub(super) fn requests(connection: &Connection) -> Result<Vec<(Arc<str>, Request)>> {
+    connection
+        .prepare_cached(
+            "SELECT session.directory, request.kind, request.body
+             FROM request JOIN session ON session.id = request.session ORDER BY request.asked",
+        )?
+        .query_map([], |row| {
+            let request = if row.get_ref(1)?.as_str()? == PERMISSION {
+                Request::Permission(json(row, 2)?)
+            } else {
+                Request::Question(json(row, 2)?)
+            };
+            Ok((row.get(0)?, request))
+        })?
+        .collect()
+}
+
+pub(super) fn prompts(connection: &Connection, session: &SessionId) -> Result<Vec<OpenPrompt>> {
+    connection
+        .prepare_cached("SELECT message, delivery, started FROM prompt WHERE session = ?1 ORDER BY accepted")?
+        .query_map([session.as_str()], |row| {
+            Ok(OpenPrompt { message: id(row, 0)?, delivery: json(row, 1)?, started: row.get(2)? })
+        })?
+        .collect()
+}
+
+pub(super) fn unfinished(connection: &Connection) -> Result<Vec<SessionId>> {
+    connection
+        .prepare_cached("SELECT session FROM status UNION SELECT session FROM prompt ORDER BY session")?
+        .query_map([], |row| id(row, 0))?
+        .collect()
+}
+
+pub(super) fn replay(connection: &Connection, span: &Span) -> Result<Vec<Stored>> {
+    let most = limit(Some(span.limit));
+    let (after, upto) = (number(span.after), number(span.upto));
+    let stored = |row: &Row<'_>| {
+        Ok(Stored {
+            position: row.get(0)?,
+            directory: row.get(1)?,
+            project: row.get(2)?,
+            json: row.get_ref(3)?.as_str()?.as_bytes().to_vec().into(),
+        })
+    };
+    match &span.directory {
+        Some(directory) => connection
+            .prepare_cached(
+                "SELECT position, directory, project, body FROM log
+                 WHERE directory = ?1 AND position > ?2 AND position <= ?3 ORDER BY position LIMIT ?4",
+            )?
+            .query_map(params![directory, after, upto, most], stored)?
+            .collect(),
+        None => connection
+            .prepare_cached(
+                "SELECT position, directory, project, body FROM log
+                 WHERE position > ?1 AND position <= ?2 ORDER BY position LIMIT ?3",
+            )?
+            .query_map(params![after, upto, most], stored)?
+            .collect(),
+    }
+}
+
+pub(super) fn bounds(connection: &Connection) -> Result<(u64, u64)> {
+    let snapshot = connection.unchecked_transaction()?;
+    let trimmed: u64 =
+        snapshot.prepare_cached("SELECT trimmed FROM retention")?.query_row([], |row| row.get(0))?;
+    Ok((trimmed + 1, project::newest(&snapshot)?))
+}

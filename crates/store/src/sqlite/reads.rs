@@ -1,0 +1,90 @@
+//! [`Reads`] for the store: each query runs on one of the reading threads.
+
+use std::sync::Arc;
+
+use engine::ports::{Answer, Listing, OpenPrompt, Page, Reads, Span, Stored};
+use protocol::{
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, request::Request,
+};
+use rusqlite::Connection;
+
+use super::{Sqlite, query};
+
+impl Sqlite {
+    fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(self.readers.run(query))
+    }
+}
+
+impl Reads for Sqlite {
+    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>> {
+        let id = id.clone();
+        self.read(move |connection| query::session(connection, &id))
+    }
+
+    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>> {
+        self.read(move |connection| query::sessions(connection, &listing))
+    }
+
+    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
+        let session = session.clone();
+        self.read(move |connection| query::messages(connection, &session, &page))
+    }
+
+    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {
+        let (session, id) = (session.clone(), id.clone());
+        self.read(move |connection| query::message(connection, &session, &id))
+    }
+
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>> {
+        let (session, message, id) = (session.clone(), message.clone(), id.clone());
+        self.read(move |connection| query::part(connection, &session, &message, &id))
+    }
+
+    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>> {
+        let session = session.clone();
+        self.read(move |connection| query::open(connection, &session))
+    }
+
+    fn last_answer(
+        &self,
+        session: &SessionId,
+        prompt: Option<&MessageId>,
+    ) -> Answer<'_, Option<MessageWithParts>> {
+        let (session, prompt) = (session.clone(), prompt.cloned());
+        self.read(move |connection| query::last_answer(connection, &session, prompt.as_ref()))
+    }
+
+    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>> {
+        let session = session.clone();
+        self.read(move |connection| query::todos(connection, &session))
+    }
+
+    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
+        self.read(query::statuses)
+    }
+
+    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
+        self.read(query::requests)
+    }
+
+    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {
+        let session = session.clone();
+        self.read(move |connection| query::prompts(connection, &session))
+    }
+
+    fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
+        self.read(query::unfinished)
+    }
+
+    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
+        self.read(move |connection| query::replay(connection, &span))
+    }
+
+    fn bounds(&self) -> Answer<'_, (u64, u64)> {
+        self.read(query::bounds)
+    }
+}

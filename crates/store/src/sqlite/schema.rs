@@ -1,0 +1,122 @@
+//! The tables, from the first version on.
+//!
+//! `user_version` counts how many of [`MIGRATIONS`] a file has seen. Migrations run *before* the write-ahead
+//! log is switched on, each in a transaction of its own: the version in the header of the file is therefore
+//! always the truth, and a program that is too old can refuse a file by reading a hundred bytes of it.
+
+use rusqlite::Connection;
+
+/// Tells our files from other programs' SQLite files: "Batn".
+pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
+
+/// The schema this program writes.
+#[expect(clippy::cast_possible_truncation, reason = "a handful")]
+pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// What turns version n into version n + 1. Released entries are never changed.
+const MIGRATIONS: &[&str] = &[V1];
+
+/// Bodies are JSON as it was encoded for the wire; columns beside them are what is searched by. `title` is
+/// folded to lower case. Rows of a session are removed by hand when it goes: its events go too, except the
+/// deletion itself, which then belongs to no session.
+///
+/// In `log`, `total` is how many bytes of bodies came before and `at` the time of the commit: retention
+/// compares a row with the newest one and never has to count the table.
+const V1: &str = "
+    CREATE TABLE session (
+        id TEXT NOT NULL PRIMARY KEY,
+        head INTEGER NOT NULL,
+        project TEXT NOT NULL,
+        directory TEXT NOT NULL,
+        path TEXT,
+        parent TEXT,
+        title TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX session_updated ON session (updated DESC, id);
+    CREATE INDEX session_parent ON session (parent) WHERE parent IS NOT NULL;
+
+    CREATE TABLE message (
+        session TEXT NOT NULL,
+        id TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        answers TEXT,
+        open INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, id)
+    ) STRICT;
+    CREATE INDEX message_order ON message (session, created, id);
+    CREATE INDEX message_open ON message (session) WHERE open = 1;
+
+    CREATE TABLE part (
+        session TEXT NOT NULL,
+        message TEXT NOT NULL,
+        id TEXT NOT NULL,
+        open INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, message, id)
+    ) STRICT;
+    CREATE INDEX part_open ON part (session, message) WHERE open = 1;
+
+    CREATE TABLE todo (session TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) STRICT;
+
+    CREATE TABLE status (session TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) STRICT;
+
+    CREATE TABLE request (
+        session TEXT NOT NULL,
+        id TEXT NOT NULL,
+        asked INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, id)
+    ) STRICT;
+
+    CREATE TABLE prompt (
+        session TEXT NOT NULL,
+        message TEXT NOT NULL,
+        accepted INTEGER NOT NULL,
+        delivery TEXT NOT NULL,
+        started INTEGER NOT NULL,
+        PRIMARY KEY (session, message)
+    ) STRICT;
+
+    CREATE TABLE log (
+        position INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT,
+        seq INTEGER NOT NULL,
+        directory TEXT NOT NULL,
+        project TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        total INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (session, seq)
+    ) STRICT;
+    CREATE INDEX log_directory ON log (directory);
+
+    CREATE TABLE retention (trimmed INTEGER NOT NULL) STRICT;
+    INSERT INTO retention VALUES (0);
+";
+
+/// The version of an open database.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings a database up to [`VERSION`]; a new file is version 0.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let found = version(connection)?;
+    if found >= VERSION {
+        return Ok(());
+    }
+    connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    for (from, sql) in (0..).zip(MIGRATIONS).filter(|(from, _)| *from >= found) {
+        let step = connection.transaction()?;
+        step.execute_batch(sql)?;
+        step.pragma_update(None, "application_id", APPLICATION)?;
+        step.pragma_update(None, "user_version", from + 1)?;
+        step.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,346 @@
+//! The one thread that writes.
+//!
+//! Commits that wait while a transaction runs are written together in the next one: a slow disk makes the
+//! groups larger, not the queue longer. Each commit is a savepoint of its own, so one that is refused does
+//! not touch its neighbours. After the transaction the observer is told, then the commits are acknowledged;
+//! whatever can wait (retention, moving the write-ahead log into the file) comes after that.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering::Relaxed},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use engine::ports::{Appended, Clock, Error, Observer};
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{
+    change::{PartRow, Prepared},
+    failure,
+    lock::Lock,
+    project::{self, End, Refusal},
+    retention::Retention,
+    stats::Stats,
+};
+
+/// A transaction takes at most this many commits, and at most about this much, so that the first to wait
+/// does not wait for everybody.
+const GROUP_COMMITS: usize = 256;
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+
+/// The write-ahead log is moved into the file when it has so many pages (4 MiB): often enough to stay small,
+/// seldom enough that its two syncs do not count.
+const LOG_PAGES: i32 = 1_000;
+
+/// A reader in the middle of something holds on to a part of the log; it is tried again so many pages later.
+const LOG_PAGES_AGAIN: i32 = 250;
+
+/// An idle writer looks for expired events this often.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// What the writer is asked to do.
+pub(super) struct Job {
+    pub(super) work: Work,
+    /// Bounds how many wait; given back when the job is done.
+    pub(super) _place: OwnedSemaphorePermit,
+}
+
+pub(super) enum Work {
+    Append {
+        commit: Box<Prepared>,
+        since: Instant,
+        reply: oneshot::Sender<Result<Appended, Error>>,
+    },
+    Checkpoint {
+        parts: Vec<PartRow>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    #[cfg(test)]
+    LimitPages {
+        pages: u32,
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// Everything the writer's thread owns.
+pub(super) struct Writer {
+    connection: Connection,
+    path: Arc<Path>,
+    observer: Arc<dyn Observer>,
+    clock: Arc<dyn Clock>,
+    stats: Arc<Stats>,
+    retention: Retention,
+    end: End,
+    /// Whether the connection syncs every transaction now.
+    flushing: bool,
+    /// Pages in the write-ahead log, as of the last transaction.
+    log_pages: Arc<AtomicI32>,
+    /// When there are this many, they are moved into the file.
+    log_limit: i32,
+    /// Dropped last: the next server may come when the connection is closed.
+    lock: Lock,
+}
+
+/// What a commit came to inside its transaction.
+enum Outcome {
+    Appended(Appended),
+    Saved,
+    Refused(Error),
+}
+
+impl Writer {
+    pub(super) fn new(
+        mut connection: Connection,
+        lock: Lock,
+        path: Arc<Path>,
+        observer: Arc<dyn Observer>,
+        clock: Arc<dyn Clock>,
+        stats: Arc<Stats>,
+        retention: Retention,
+    ) -> rusqlite::Result<Self> {
+        let end = project::end(&connection)?;
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let pages = Arc::clone(&log_pages);
+        connection.wal_hook(Some(move |_: &mut _, count| {
+            pages.store(count, Relaxed);
+            Ok(())
+        }))?;
+        Ok(Self {
+            connection,
+            path,
+            observer,
+            clock,
+            stats,
+            retention,
+            end,
+            flushing: false,
+            log_pages,
+            log_limit: LOG_PAGES,
+            lock,
+        })
+    }
+
+    /// Works until nobody can ask for anything any more, then leaves the file tidy.
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+        let mut more = true;
+        loop {
+            match jobs.recv_timeout(if more { Duration::ZERO } else { IDLE }) {
+                Ok(first) => {
+                    let group = self.gather(first, jobs);
+                    self.carry_out(group);
+                    more = self.tidy(false);
+                }
+                Err(RecvTimeoutError::Timeout) => more = self.tidy(true),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.close();
+    }
+
+    fn gather(&self, first: Job, jobs: &Receiver<Job>) -> Vec<Job> {
+        let mut bytes = first.work.bytes();
+        let mut group = vec![first];
+        while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
+            let Ok(job) = jobs.try_recv() else { break };
+            bytes += job.work.bytes();
+            group.push(job);
+        }
+        for _ in &group {
+            self.stats.taken();
+        }
+        group
+    }
+
+    fn carry_out(&mut self, group: Vec<Job>) {
+        match self.transact(&group) {
+            Ok(outcomes) => self.report(group, outcomes),
+            // Something the whole transaction fell over, a full disk most likely. What is small may still
+            // fit, and what is to blame must not take the others along.
+            Err(_) if group.len() > 1 => group.into_iter().for_each(|job| self.carry_out(vec![job])),
+            Err(error) => {
+                let refused = |_: &Job| Outcome::Refused(self.failed("writing to", &error));
+                let outcomes = group.iter().map(refused).collect();
+                self.report(group, outcomes);
+            }
+        }
+    }
+
+    /// Writes a group in one transaction. An error means that nothing of it was written.
+    fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Outcome>> {
+        self.flush(group.iter().any(|job| job.work.must_flush()))?;
+        self.execute("BEGIN IMMEDIATE")?;
+        let done = self.write_all(group).and_then(|done| self.execute("COMMIT").map(|()| done));
+        match done {
+            Ok((outcomes, end)) => {
+                self.end = end;
+                self.stats.transaction();
+                Ok(outcomes)
+            }
+            Err(error) => {
+                // SQLite has undone some failures by itself already.
+                if !self.connection.is_autocommit()
+                    && let Err(error) = self.execute("ROLLBACK")
+                {
+                    tracing::error!(path = %self.path.display(), %error, "a transaction could not be undone");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write_all(&self, group: &[Job]) -> rusqlite::Result<(Vec<Outcome>, End)> {
+        let now = self.clock.now();
+        let mut end = self.end;
+        let mut outcomes = Vec::with_capacity(group.len());
+        for job in group {
+            self.execute("SAVEPOINT one")?;
+            let written = match &job.work {
+                Work::Append { commit, .. } => project::write(&self.connection, commit, end, now)
+                    .map(|(appended, next)| (Outcome::Appended(appended), next)),
+                Work::Checkpoint { parts, .. } => parts
+                    .iter()
+                    .try_for_each(|part| project::checkpoint(&self.connection, part))
+                    .map(|()| (Outcome::Saved, end))
+                    .map_err(Refusal::Sql),
+                #[cfg(test)]
+                Work::LimitPages { pages, .. } => self
+                    .connection
+                    .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+                    .map(|()| (Outcome::Saved, end))
+                    .map_err(Refusal::Sql),
+            };
+            match written {
+                Ok((outcome, next)) => {
+                    end = next;
+                    outcomes.push(outcome);
+                }
+                Err(Refusal::Sql(error)) if self.connection.is_autocommit() => return Err(error),
+                Err(refusal) => {
+                    self.execute("ROLLBACK TO one")?;
+                    outcomes.push(Outcome::Refused(match refusal {
+                        Refusal::Unfit(error) => error,
+                        Refusal::Sql(error) => self.failed("writing to", &error),
+                    }));
+                }
+            }
+            self.execute("RELEASE one")?;
+        }
+        Ok((outcomes, end))
+    }
+
+    /// Tells the observer and whoever waits, in the order of the log. Nobody may wait any more: then the
+    /// commit stands all the same.
+    fn report(&self, group: Vec<Job>, outcomes: Vec<Outcome>) {
+        for (job, outcome) in group.into_iter().zip(outcomes) {
+            match (job.work, outcome) {
+                (Work::Append { commit, since, reply }, Outcome::Appended(appended)) => {
+                    let events = commit.entries.len();
+                    if events > 0 {
+                        let first = appended.position + 1 - events as u64;
+                        self.observer.committed(commit.into_logged(first));
+                    }
+                    let _ = reply.send(Ok(appended));
+                    self.stats.committed(events, since.elapsed());
+                }
+                (Work::Append { reply, .. }, Outcome::Refused(error)) => {
+                    self.stats.refused();
+                    let _ = reply.send(Err(error));
+                }
+                (Work::Checkpoint { reply, .. }, Outcome::Refused(error)) => {
+                    let _ = reply.send(Err(error));
+                }
+                (Work::Checkpoint { reply, .. }, _) => {
+                    let _ = reply.send(Ok(()));
+                }
+                // Commits are never merely saved: their caller is told that the writer is gone.
+                (Work::Append { .. }, Outcome::Saved) => {}
+                #[cfg(test)]
+                (Work::LimitPages { reply, .. }, _) => {
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+
+    /// Does a little of what can wait; tells whether there is more of it.
+    fn tidy(&mut self, idle: bool) -> bool {
+        if self.log_pages.load(Relaxed) >= self.log_limit {
+            self.move_log("PASSIVE");
+        }
+        match self.retention.trim(&mut self.connection, self.end, self.clock.now(), idle) {
+            Ok(trimmed) => {
+                self.stats.trimmed(trimmed.events);
+                trimmed.more
+            }
+            Err(error) => {
+                // It is tried again with the next commit; until then the log is a little too long.
+                tracing::warn!(path = %self.path.display(), %error, "old events could not be removed");
+                false
+            }
+        }
+    }
+
+    fn flush(&mut self, wanted: bool) -> rusqlite::Result<()> {
+        if wanted != self.flushing {
+            let level = if wanted { "FULL" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", level)?;
+            self.flushing = wanted;
+        }
+        Ok(())
+    }
+
+    fn move_log(&mut self, how: &str) {
+        let sql = format!("PRAGMA wal_checkpoint({how})");
+        let pages = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?));
+        match self.connection.query_row(&sql, [], pages) {
+            Ok((all, moved)) => {
+                self.log_limit = if moved == all { LOG_PAGES } else { all + LOG_PAGES_AGAIN };
+                // Until the next transaction tells: it begins at the front again if all was moved.
+                self.log_pages.store(0, Relaxed);
+            }
+            // It only means that the log grows until there is room in the file again.
+            Err(error) => {
+                self.log_limit = self.log_pages.load(Relaxed) + LOG_PAGES_AGAIN;
+                tracing::warn!(path = %self.path.display(), %error, "the write-ahead log stays for now");
+            }
+        }
+    }
+
+    fn close(mut self) {
+        self.move_log("TRUNCATE");
+        let Self { connection, path, lock, .. } = self;
+        if let Err((connection, error)) = connection.close() {
+            tracing::warn!(path = %path.display(), %error, "the database was not closed cleanly");
+            drop(connection);
+        }
+        drop(lock);
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
+    fn failed(&self, doing: &str, error: &rusqlite::Error) -> Error {
+        failure::failed(&self.path, doing, error)
+    }
+}
+
+impl Work {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append { commit, .. } => commit.bytes(),
+            Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
+            #[cfg(test)]
+            Self::LimitPages { .. } => 0,
+        }
+    }
+
+    fn must_flush(&self) -> bool {
+        matches!(self, Self::Append { commit, .. } if commit.flush)
+    }
+}
