@@ -4,7 +4,6 @@
 //! [`recording`] reads one from a file. Nothing here knows how a server works inside.
 
 #![warn(missing_docs)]
-#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
 mod calls;
 pub mod check;

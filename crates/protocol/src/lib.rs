@@ -5,7 +5,6 @@
 //! clock, no files and no runtime; it is data and the rules that need nothing but data.
 
 #![warn(missing_docs)]
-#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
 pub mod agent;
 pub mod agent_event;

@@ -1,1 +1,204 @@
-//! tests
+//! Whatever a runner reports, the transcript stays well formed and nothing stays open.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use proptest::prelude::*;
+use protocol::{
+    AgentEvent, EndReason, EventBody, Extra, Message, MessageId, Millis, Part, PartBody, PartId, Session,
+    message::{Finish, ModelRef},
+    number::Number,
+    session::Tokens,
+};
+
+use super::Transcript;
+use crate::{
+    mint::Mint,
+    ports::{Clock, Random},
+};
+
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Millis {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Zero;
+
+impl Random for Zero {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+fn mint() -> Mint {
+    Mint::new(Arc::new(Ticking(AtomicI64::new(1_794_724_000_000))), Arc::new(Zero))
+}
+
+fn session(mint: &Mint) -> Session {
+    serde_json::from_value(serde_json::json!({
+        "id": mint.id::<protocol::SessionId>(), "slug": "tidy-comet", "projectID": "global",
+        "directory": "/project/crates/one", "path": "crates/one", "title": "t", "version": "0",
+        "time": { "created": 1, "updated": 1 },
+    }))
+    .unwrap()
+}
+
+/// What a client has after applying events.
+#[derive(Default)]
+struct Replica {
+    messages: BTreeMap<MessageId, Message>,
+    parts: BTreeMap<PartId, Part>,
+    text: BTreeMap<PartId, String>,
+}
+
+impl Replica {
+    fn apply(&mut self, events: Vec<EventBody>) -> Result<(), String> {
+        for event in events {
+            match event {
+                EventBody::MessageUpdated(it) => {
+                    self.messages.insert(it.info.id().clone(), it.info);
+                }
+                EventBody::PartUpdated(it) => self.part(it.part)?,
+                EventBody::PartDelta(it) => {
+                    let known = self.parts.get(&it.part_id).is_some_and(Part::is_open);
+                    if !known {
+                        return Err(format!("a delta for {}, which is not open", it.part_id));
+                    }
+                    self.text.entry(it.part_id).or_default().push_str(&it.delta);
+                }
+                EventBody::PartRemoved(it) => {
+                    self.parts.remove(&it.part_id).ok_or("an unknown part was removed")?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: Part) -> Result<(), String> {
+        if !self.messages.contains_key(&part.message_id) {
+            return Err("a part came before its message".into());
+        }
+        let newest = self.parts.keys().next_back().cloned();
+        let before = self.parts.insert(part.id.clone(), part.clone());
+        match before {
+            Some(before) if !before.is_open() => {
+                return Err(format!("{} changed after it was closed", part.id));
+            }
+            None if newest.is_some_and(|newest| newest > part.id) => {
+                return Err("part ids are not in order".into());
+            }
+            _ => {}
+        }
+        if !part.is_open()
+            && let (Some(streamed), Some(text)) = (self.text.get(&part.id), part.text())
+            && streamed != text
+        {
+            return Err(format!("streamed {streamed:?}, stored {text:?}"));
+        }
+        Ok(())
+    }
+
+    fn is_closed(&self) -> bool {
+        let closed = |message: &Message| match message {
+            Message::Assistant(message) => message.time.completed.is_some(),
+            Message::User(_) => true,
+        };
+        self.messages.values().all(closed) && !self.parts.values().any(Part::is_open)
+    }
+}
+
+fn report() -> impl Strategy<Value = AgentEvent> {
+    let key = prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
+    let call = prop_oneof![Just("x".to_owned()), Just("y".to_owned())];
+    let words = prop_oneof![Just("one ".to_owned()), Just("two ".to_owned())];
+    prop_oneof![
+        2 => Just(AgentEvent::StepStarted { snapshot: None }),
+        3 => key.clone().prop_map(|key| AgentEvent::TextStarted { key }),
+        6 => (key.clone(), words.clone()).prop_map(|(key, delta)| AgentEvent::TextDelta { key, delta }),
+        3 => key.clone().prop_map(|key| AgentEvent::TextEnded { key }),
+        2 => key.clone().prop_map(|key| AgentEvent::ReasoningStarted { key }),
+        3 => (key.clone(), words).prop_map(|(key, delta)| AgentEvent::ReasoningDelta { key, delta }),
+        2 => key.prop_map(|key| AgentEvent::ReasoningEnded { key, metadata: None }),
+        2 => call.clone().prop_map(|call| AgentEvent::ToolPending { call, tool: "read".into() }),
+        3 => call.clone().prop_map(|call| AgentEvent::ToolRunning {
+            call, tool: "read".into(), input: Extra::new(), title: None, metadata: None,
+        }),
+        2 => call.clone().prop_map(|call| AgentEvent::ToolCompleted {
+            call, output: "o".into(), title: "t".into(), metadata: Extra::new(), attachments: Vec::new(),
+        }),
+        2 => call.prop_map(|call| AgentEvent::ToolFailed { call, error: "e".into(), metadata: None }),
+        2 => Just(finished()),
+        1 => Just(AgentEvent::AttemptWithdrawn),
+        1 => Just(AgentEvent::Titled("better".into())),
+    ]
+}
+
+fn finished() -> AgentEvent {
+    AgentEvent::StepFinished {
+        reason: Finish::Stop,
+        tokens: Tokens { input: 1, ..Tokens::default() },
+        cost: Number(0.25),
+        snapshot: None,
+        patch: None,
+        error: None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_reports_make_a_well_formed_transcript_that_closes(
+        reports in proptest::collection::vec(report(), 0..60),
+        reason in proptest::sample::select(&EndReason::ALL[..]),
+    ) {
+        let mint = mint();
+        let mut session = session(&mint);
+        let mut transcript =
+            Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+        let mut replica = Replica::default();
+        let steps = reports.iter().filter(|report| matches!(report, AgentEvent::StepFinished { .. })).count();
+        for report in reports {
+            let applied = replica.apply(transcript.apply(report, &mut session, &mint));
+            prop_assert!(applied.is_ok(), "{:?}", applied);
+        }
+        let closed = replica.apply(transcript.close(reason, None, &session, &mint));
+        prop_assert!(closed.is_ok(), "{:?}", closed);
+        prop_assert!(replica.is_closed());
+        prop_assert!(!replica.messages.is_empty(), "a prompt that was taken up has an answer");
+        let finished = replica.parts.values().filter(|part| matches!(part.body, PartBody::StepFinish(_))).count();
+        prop_assert_eq!(finished, steps);
+        prop_assert_eq!(session.tokens.map_or(0, |tokens| tokens.input), steps as u64);
+    }
+}
+
+#[test]
+fn an_assistant_message_knows_where_it_works() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    let events = transcript.apply(AgentEvent::StepStarted { snapshot: None }, &mut session, &mint);
+    let EventBody::MessageUpdated(it) = &events[0] else { panic!("{events:?}") };
+    let Message::Assistant(message) = &it.info else { panic!("{it:?}") };
+    assert_eq!((message.path.cwd.as_str(), message.path.root.as_str()), ("/project/crates/one", "/project"));
+}
+
+#[test]
+fn messages_are_later_than_those_before_whatever_the_clock_says() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let future = 9_999_999_999_999;
+    let mut transcript =
+        Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), future);
+    transcript.apply(AgentEvent::StepStarted { snapshot: None }, &mut session, &mint);
+    assert_eq!(transcript.latest(), future + 1);
+}

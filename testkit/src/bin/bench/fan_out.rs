@@ -1,0 +1,114 @@
+//! Deltas per second, end to end, to many subscribers.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use memchr::memmem;
+use testkit::{calls::Calls, process::Home};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+use crate::table::{Table, rate};
+
+/// What the demo scenario streams.
+const DELTAS: usize = 2_000;
+const RUNS: usize = 3;
+const WAIT: Duration = Duration::from_mins(2);
+
+/// When a subscriber saw its first and last delta.
+struct Span {
+    first: Instant,
+    last: Instant,
+}
+
+pub(crate) async fn measure(program: &Path, table: &mut Table) -> Result<()> {
+    for subscribers in [1, 10, 100, 1_000] {
+        let home = Home::new(program)?;
+        let server = home.start().await?;
+        let mut best: Option<Duration> = None;
+        for _ in 0..RUNS {
+            let took = stream(&server.url, subscribers).await?;
+            best = Some(best.map_or(took, |best| best.min(took)));
+        }
+        let took = best.context("nothing was measured")?;
+        let figure = format!("{} each, {} delivered", rate(DELTAS, took), rate(DELTAS * subscribers, took));
+        table.row(
+            format!("{DELTAS} deltas to {subscribers} subscribers"),
+            figure,
+            format!("best of {RUNS}, first delta anywhere to last delta everywhere, none lost"),
+        );
+        server.terminate().await?;
+    }
+    Ok(())
+}
+
+async fn stream(url: &str, subscribers: usize) -> Result<Duration> {
+    let calls = Calls::new(url);
+    let session = calls.session().await?;
+    let address = url.strip_prefix("http://").context("an http address")?;
+    let mut watchers = JoinSet::new();
+    for _ in 0..subscribers {
+        let stream = connect(address).await?;
+        watchers.spawn(count(stream));
+    }
+    calls.prompt(&session, "long_stream", None).await?;
+    let mut spans = Vec::new();
+    while let Some(span) = tokio::time::timeout(WAIT, watchers.join_next()).await? {
+        spans.push(span??);
+    }
+    let first = spans.iter().map(|span| span.first).min().context("no subscriber")?;
+    let last = spans.iter().map(|span| span.last).max().context("no subscriber")?;
+    Ok(last - first)
+}
+
+/// A plain socket: parsing on this side must not be what is measured.
+async fn connect(address: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request =
+        format!("GET /global/event HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut seen = Vec::new();
+    while memmem::find(&seen, b"server.connected").is_none() {
+        let mut chunk = [0; 4096];
+        let read = stream.read(&mut chunk).await?;
+        if read == 0 {
+            bail!("the stream ended: {}", String::from_utf8_lossy(&seen));
+        }
+        seen.extend_from_slice(chunk.get(..read).unwrap_or_default());
+    }
+    Ok(stream)
+}
+
+async fn count(mut stream: TcpStream) -> Result<Span> {
+    let delta = memmem::Finder::new(b"\"message.part.delta\"");
+    let idle = memmem::Finder::new(b"\"session.idle\"");
+    let (mut buffer, mut first, mut last, mut deltas) = (Vec::with_capacity(1 << 16), None, None, 0);
+    loop {
+        if stream.read_buf(&mut buffer).await? == 0 {
+            bail!("the stream ended after {deltas} deltas");
+        }
+        let found = delta.find_iter(&buffer).count();
+        if found > 0 {
+            let now = Instant::now();
+            first.get_or_insert(now);
+            last = Some(now);
+            deltas += found;
+        }
+        if idle.find(&buffer).is_some() {
+            if deltas != DELTAS {
+                bail!("{deltas} of {DELTAS} deltas arrived");
+            }
+            let (first, last) = (first.context("no delta")?, last.context("no delta")?);
+            return Ok(Span { first, last });
+        }
+        // Keep the tail: a needle may be split between two reads.
+        let keep = buffer.len().saturating_sub(18);
+        buffer.drain(..keep);
+    }
+}

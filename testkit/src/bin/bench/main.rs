@@ -1,0 +1,42 @@
+//! `cargo xtask bench`: what Baton costs, printed as a table.
+//!
+//! Every figure is taken from outside, against the release binary over loopback, with durability on. Figures
+//! are for reading and comparing side by side; nothing here passes or fails.
+
+#![allow(clippy::print_stdout, reason = "the table is the product")]
+
+mod accept;
+mod fan_out;
+mod start;
+mod table;
+mod turns;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use table::Table;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "set by `cargo xtask bench`")]
+    let program = std::env::var_os("BATON_BIN")
+        .map(PathBuf::from)
+        .context("BATON_BIN names no program; run `cargo xtask bench`, which builds one and sets it")?;
+    let only = std::env::args().nth(1);
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let mut table = Table::default();
+    if wanted("start") {
+        start::measure(&program, &mut table).await?;
+    }
+    if wanted("accept") {
+        accept::measure(&program, &mut table).await?;
+    }
+    if wanted("deltas") {
+        fan_out::measure(&program, &mut table).await?;
+    }
+    if wanted("turns") {
+        turns::measure(&program, &mut table).await?;
+    }
+    print!("{table}");
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Plain HTTP calls, on purpose without the client library: what is tested is the wire.
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+/// Calls to one server.
+#[derive(Debug, Clone)]
+pub struct Calls {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Calls {
+    /// Calls to the server at `url`.
+    pub fn new(url: &str) -> Self {
+        Self { http: reqwest::Client::new(), url: url.to_owned() }
+    }
+
+    /// A GET that must succeed.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        let answer = self.http.get(format!("{}{path}", self.url)).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        if !status.is_success() {
+            bail!("GET {path} answered {status}: {body}");
+        }
+        serde_json::from_str(&body).with_context(|| format!("GET {path} did not answer JSON: {body}"))
+    }
+
+    /// A POST that must succeed; an empty answer is null.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if !status.is_success() {
+            bail!("POST {path} answered {status}: {text}");
+        }
+        if text.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(&text)?) }
+    }
+
+    /// A new session's id.
+    pub async fn session(&self) -> Result<String> {
+        let session = self.post("/session", &json!({})).await?;
+        session.get("id").and_then(Value::as_str).map(ToOwned::to_owned).context("a session without an id")
+    }
+
+    /// Sends a prompt for a demo scenario and waits until it is accepted.
+    pub async fn prompt(&self, session: &str, scenario: &str, message: Option<&str>) -> Result<()> {
+        let mut body = json!({
+            "model": { "providerID": "demo", "modelID": scenario },
+            "parts": [{ "type": "text", "text": "go" }],
+        });
+        if let (Some(message), Some(fields)) = (message, body.as_object_mut()) {
+            fields.insert("messageID".into(), message.into());
+        }
+        self.post(&format!("/session/{session}/prompt_async"), &body).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The real server, as a child process in a directory of its own.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(20);
+
+/// Where a server keeps its things, across restarts.
+#[derive(Debug)]
+pub struct Home {
+    root: TempDir,
+    program: PathBuf,
+}
+
+impl Home {
+    /// A fresh home for a program.
+    pub fn new(program: impl Into<PathBuf>) -> Result<Self> {
+        let root = TempDir::with_prefix("baton-test-")?;
+        for name in ["project", "data", "home"] {
+            std::fs::create_dir(root.path().join(name))?;
+        }
+        std::fs::write(root.path().join("project/README.md"), "# A project\n\nFor tests.\n")?;
+        Ok(Self { root, program: program.into() })
+    }
+
+    /// The directory the server works in.
+    pub fn project(&self) -> PathBuf {
+        self.root.path().join("project")
+    }
+
+    /// Starts the server and waits until it says that it listens.
+    pub async fn start(&self) -> Result<Baton> {
+        let begun = Instant::now();
+        let mut child =
+            self.command().spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
+        let out = child.stdout.take().context("the server has no standard output")?;
+        let mut lines = BufReader::new(out).lines();
+        let url = tokio::time::timeout(START, async {
+            while let Some(line) = lines.next_line().await? {
+                if let Some((_, url)) = line.split_once("listening on ") {
+                    return Ok(url.trim().to_owned());
+                }
+            }
+            bail!("the server ended before it listened")
+        })
+        .await
+        .context("the server did not listen in time")??;
+        // Whatever else it prints must not block it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Baton { child, url, started_in: begun.elapsed() })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the server under test is a plain child of the test")]
+    fn command(&self) -> Command {
+        let home = self.root.path().join("home");
+        let mut command = Command::new(&self.program);
+        command
+            .args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"])
+            .arg(self.root.path().join("data"))
+            .current_dir(self.project())
+            .env("HOME", &home)
+            .env("XDG_STATE_HOME", home.join("state"))
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env_remove("BATON_PASSWORD")
+            .env_remove("OPENCODE_SERVER_PASSWORD")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Bytes below the data directory.
+    pub fn stored_bytes(&self) -> u64 {
+        fn below(path: &Path) -> u64 {
+            let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+            entries
+                .flatten()
+                .map(|entry| match entry.metadata() {
+                    Ok(meta) if meta.is_dir() => below(&entry.path()),
+                    Ok(meta) => meta.len(),
+                    Err(_) => 0,
+                })
+                .sum()
+        }
+        below(&self.root.path().join("data"))
+    }
+}
+
+/// A running server. Dropping it kills it.
+#[derive(Debug)]
+pub struct Baton {
+    child: Child,
+    /// Where it listens.
+    pub url: String,
+    /// From the start of the process to its listening line.
+    pub started_in: Duration,
+}
+
+impl Baton {
+    fn pid(&self) -> Result<Pid> {
+        let pid = self.child.id().context("the server has ended")?;
+        Pid::from_raw(i32::try_from(pid)?).context("no such process")
+    }
+
+    /// Kills it as a power cut would, and waits until it is gone.
+    pub async fn kill(mut self) -> Result<()> {
+        kill_process(self.pid()?, Signal::KILL)?;
+        self.child.wait().await?;
+        Ok(())
+    }
+
+    /// Asks it to end and waits for it; how long it took.
+    pub async fn terminate(mut self) -> Result<(std::process::ExitStatus, Duration)> {
+        let begun = Instant::now();
+        kill_process(self.pid()?, Signal::TERM)?;
+        let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await??;
+        Ok((status, begun.elapsed()))
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero()))?;
+        let line =
+            status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS in the status")?;
+        let kilobytes: u64 = line.split_whitespace().nth(1).context("an empty VmRSS")?.parse()?;
+        Ok(kilobytes * 1024)
+    }
+}
