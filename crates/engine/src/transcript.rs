@@ -31,6 +31,8 @@ pub struct Transcript {
     step: Option<Step>,
     /// Whether the present prompt has an assistant message already.
     answered: bool,
+    /// Whether its last message says already what went wrong.
+    reported: bool,
     /// `time.created` of the newest message: the next one is later, whatever the clock says, because
     /// messages are ordered by it.
     latest: Millis,
@@ -40,7 +42,17 @@ impl Transcript {
     /// A transcript for a run that answers `prompt`.
     pub fn new(session: &Session, agent: String, model: ModelRef, prompt: MessageId, latest: Millis) -> Self {
         let cwd = session.directory.clone();
-        Self { agent, model, root: root_of(session), cwd, prompt, step: None, answered: false, latest }
+        Self {
+            agent,
+            model,
+            root: root_of(session),
+            cwd,
+            prompt,
+            step: None,
+            answered: false,
+            reported: false,
+            latest,
+        }
     }
 
     /// `time.created` of the newest message.
@@ -75,7 +87,7 @@ impl Transcript {
                     close(vec![step.into_open()], None, &mut emit);
                 }
                 let message = self.open_message(session, mint);
-                self.answered = true;
+                (self.answered, self.reported) = (true, false);
                 let mut step = Step::new(message);
                 step.start(snapshot, &mut emit);
                 self.step = Some(step);
@@ -90,6 +102,7 @@ impl Transcript {
             // The actor turns these two into status; they leave no trace in the transcript.
             AgentEvent::Retrying { .. } | AgentEvent::Resumed => {}
             report => {
+                self.reported |= matches!(&report, AgentEvent::StepFinished { error: Some(_), .. });
                 if self.step.is_none() {
                     // Words outside a step still belong to the answer: open one for them.
                     emit.append(self.apply(AgentEvent::StepStarted { snapshot: None }, session, mint));
@@ -116,7 +129,7 @@ impl Transcript {
         let mut emit = Emit::new(session.id.clone(), mint);
         let open = match self.step.take() {
             Some(step) => Some(step.into_open()),
-            None if self.answered && reason != EndReason::Error => None,
+            None if self.answered && (self.reported || reason != EndReason::Error) => None,
             None => {
                 let message = self.open_message(session, mint);
                 Some(MessageWithParts::new(Message::Assistant(Box::new(message)), Vec::new()))

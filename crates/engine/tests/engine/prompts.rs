@@ -233,3 +233,39 @@ async fn an_idle_session_has_no_actor() {
     let stats = world.sessions.stats();
     assert_eq!((stats.prompts, stats.waiting), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_a_finished_step_carries_is_told_once() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        let error = protocol::MessageError::unknown("filtered");
+        turn.emit(protocol::AgentEvent::StepStarted { snapshot: None }).await;
+        let protocol::AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, .. } =
+            crate::harness::finish(Finish::ContentFilter)
+        else {
+            unreachable!("finish makes a StepFinished")
+        };
+        let error_told = Some(error.clone());
+        turn.emit(protocol::AgentEvent::StepFinished {
+            reason,
+            tokens,
+            cost,
+            snapshot,
+            patch,
+            error: error_told,
+        })
+        .await;
+        TurnEnd::Error(error)
+    });
+    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    world.drain();
+    let story = world.story(&session.id).join(" · ");
+    assert!(
+        story.ends_with(
+            "assistant[finish,done,error] · session.error · prompt.ended(error) · IDLE(error) · session.idle"
+        ),
+        "{story}"
+    );
+    assert_eq!(world.sessions.messages(&session.id, Page::default()).await.unwrap().len(), 2);
+}
