@@ -3,8 +3,6 @@
 //! A runner talks to the engine through the turn it is given and to nobody else. It knows models and the
 //! workspace; it does not know how anything is stored, who watches, or that there is such a thing as idle.
 
-#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
-
 pub mod native;
 mod roster;
 

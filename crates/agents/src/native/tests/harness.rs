@@ -1,7 +1,7 @@
 //! A world for tests: a project in a temporary directory, an engine around the native loop, and somebody who watches
 //! and answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -211,6 +211,7 @@ impl World {
     pub(super) fn story(&self, session: &SessionId) -> String {
         let mut story = String::new();
         let mut deltas = 0;
+        let mut running = HashSet::new();
         for event in self.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
             if matches!(event.body, EventBody::PartDelta(_)) {
                 deltas += 1;
@@ -221,9 +222,13 @@ impl World {
                 deltas = 0;
             }
             // How often a running tool shows its progress is a matter of time.
-            if let Some(word) = word(&event.body)
-                && !(word.ends_with(":running") && story.lines().last() == Some(word.as_str()))
+            if let EventBody::PartUpdated(it) = &event.body
+                && matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
+                && !running.insert(it.part.id.clone())
             {
+                continue;
+            }
+            if let Some(word) = word(&event.body) {
                 writeln!(story, "{word}").unwrap();
             }
         }
