@@ -97,6 +97,24 @@ mod tests {
     }
 
     #[test]
+    fn a_child_cannot_start_children_unless_its_agent_may() {
+        let session = |more: &str| {
+            let common =
+                r#""id":"ses_1","slug":"s","projectID":"p","directory":"/","title":"t","version":"0""#;
+            let session = format!(r#"{{{common}{more},"time":{{"created":1,"updated":1}}}}"#);
+            serde_json::from_str::<Session>(&session).unwrap()
+        };
+        let (parent, child) = (session(""), session(r#","parentID":"ses_0""#));
+        let says = |rules: Vec<Rule>| evaluate(rules.iter(), "task", "general");
+        let agents = built_in(&[]);
+        let general = agents.iter().find(|agent| agent.name == "general");
+        assert_eq!(says(rules(general, &parent)), Action::Allow);
+        assert_eq!(says(rules(general, &child)), Action::Deny);
+        let trusted = &built_in(&[Rule::new("task", "*", Action::Allow)])[2];
+        assert_eq!(says(rules(Some(trusted), &child)), Action::Allow);
+    }
+
+    #[test]
     fn a_persons_rules_come_last() {
         let mine = [Rule::new("bash", "*", Action::Allow), Rule::new("bash", "rm *", Action::Deny)];
         assert_eq!(says("build", &mine, "bash", "make"), Action::Allow);

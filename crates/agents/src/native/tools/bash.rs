@@ -34,7 +34,8 @@ impl Tool for Bash {
     fn description(&self) -> String {
         format!(
             "Runs a command line with bash in the working directory and returns what it wrote. It is ended after {} \
-             seconds unless timeout says otherwise. Input is empty; commands that wait for some will not get any.",
+             seconds unless timeout says otherwise. Input is empty; commands that wait for some will not get any. \
+             Redirect the output of what you leave running in the background, or it ends with its next line.",
             limits::COMMAND.as_secs()
         )
     }
