@@ -1,26 +1,104 @@
-//! What is peculiar to a file on a disk: opening, refusing, filling up, forgetting.
+//! What is peculiar to a file on a disk: opening and refusing, grouping and filling up, forgetting.
 
+mod forgetting;
+mod opening;
+mod writing;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicI64, Ordering},
+};
+
+use engine::ports::{Encoded, Logged};
+use protocol::Millis;
 use tempfile::TempDir;
 
-use engine::ports::Reads;
-
 use super::*;
-use crate::contract::{Seen, busy, commit, created, id};
+use crate::contract::Seen;
 
-fn open(directory: &TempDir) -> Result<Arc<Sqlite>, OpenError> {
-    Sqlite::open(&directory.path().join("baton.db"), Options::default(), Arc::new(Seen::default()))
+/// A directory for a database, and how to open it.
+struct Place {
+    directory: TempDir,
+    options: Options,
 }
 
-#[tokio::test]
-async fn a_reopened_database_has_everything() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(&directory).unwrap();
-    store.append(commit("ses_a", 0, vec![created("ses_a"), busy("ses_a")])).await.unwrap();
-    store.close().await.unwrap();
-    let store = open(&directory).unwrap();
-    assert_eq!(store.bounds().await.unwrap(), (1, 2));
-    assert_eq!(store.statuses().await.unwrap().len(), 1);
-    let appended = store.append(commit("ses_a", 2, vec![busy("ses_a")])).await.unwrap();
-    assert_eq!(appended, Appended { head: 3, position: 3 });
-    assert!(store.session(&id("ses_a")).await.unwrap().is_some());
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), options: Options::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("baton.db")
+    }
+
+    fn try_open(&self) -> Result<Arc<Sqlite>, OpenError> {
+        Sqlite::open(&self.path(), self.options.clone(), Arc::new(Seen::default()))
+    }
+
+    fn open(&self) -> Arc<Sqlite> {
+        self.try_open().unwrap()
+    }
+
+    fn open_with(&self, observer: Arc<dyn Observer>) -> Arc<Sqlite> {
+        Sqlite::open(&self.path(), self.options.clone(), observer).unwrap()
+    }
+
+    /// The files of the directory with their bytes; the lock is nobody's data, and shared memory is not
+    /// meant to last.
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        fs::read_dir(self.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+            .filter(|(name, _)| !name.ends_with(".lock") && !name.ends_with("-shm"))
+            .collect()
+    }
+}
+
+/// A clock that is set by hand.
+#[derive(Default)]
+struct Hand(AtomicI64);
+
+impl Clock for Hand {
+    fn now(&self) -> Millis {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// An observer that holds the writer up at its first commit until it is let go.
+struct Gate(Mutex<Option<mpsc::Receiver<()>>>);
+
+impl Gate {
+    fn closed() -> (Arc<Self>, mpsc::Sender<()>) {
+        let (release, held) = mpsc::channel();
+        (Arc::new(Self(Mutex::new(Some(held)))), release)
+    }
+}
+
+impl Observer for Gate {
+    fn committed(&self, _: Vec<Logged>) {
+        if let Some(held) = self.0.lock().unwrap().take() {
+            held.recv().unwrap();
+        }
+    }
+}
+
+/// Appends in the background.
+fn spawn(
+    store: &Arc<Sqlite>,
+    session: &str,
+    expected: u64,
+    events: Vec<Encoded>,
+) -> tokio::task::JoinHandle<Result<Appended, Error>> {
+    let (store, commit) = (Arc::clone(store), crate::contract::commit(session, expected, events));
+    tokio::spawn(async move { store.append(commit).await })
+}
+
+/// Waits until so many commits wait for the writer.
+async fn waiting(store: &Sqlite, count: usize) {
+    while store.stats.snapshot().waiting < count {
+        tokio::task::yield_now().await;
+    }
 }

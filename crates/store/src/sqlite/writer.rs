@@ -60,10 +60,11 @@ pub(super) enum Work {
         parts: Vec<PartRow>,
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// Pretends that the disk has this many pages.
     #[cfg(test)]
     LimitPages {
         pages: u32,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<Result<(), Error>>,
     },
 }
 
@@ -261,7 +262,7 @@ impl Writer {
                 (Work::Append { .. }, Outcome::Saved) => {}
                 #[cfg(test)]
                 (Work::LimitPages { reply, .. }, _) => {
-                    let _ = reply.send(());
+                    let _ = reply.send(Ok(()));
                 }
             }
         }
