@@ -1,6 +1,6 @@
 //! What can go wrong between a client and its server.
 
-use protocol::{sse, wire_error::WireError};
+use protocol::wire_error::WireError;
 
 /// A call that did not work, or a stream that cannot go on.
 #[derive(Debug, thiserror::Error)]

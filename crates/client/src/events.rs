@@ -12,11 +12,9 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, stream};
-use protocol::{
-    Event,
-    sse::{self, Decoder, Frame},
-};
+use protocol::Event;
 use reqwest::{Method, Response, header};
+use sse::{Decoder, Frame};
 use tokio::time::{sleep, timeout};
 
 use crate::{

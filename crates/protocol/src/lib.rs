@@ -22,7 +22,6 @@ pub mod request;
 pub mod rest;
 pub mod secret;
 pub mod session;
-pub mod sse;
 pub mod status;
 pub mod time;
 pub mod todo;

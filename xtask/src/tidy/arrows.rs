@@ -21,19 +21,20 @@ struct Room {
 const TESTKIT: &str = "testkit";
 
 const ROOMS: &[Room] = &[
+    Room { name: "sse", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
-    Room { name: "llm", uses: &[], tests_use: &[] },
+    Room { name: "llm", uses: &["sse"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
-    Room { name: "agents", uses: &["engine", "llm", "protocol", "workspace"], tests_use: &["store"] },
+    Room { name: "agents", uses: &["engine", "llm", "protocol", "sse", "workspace"], tests_use: &["store"] },
     Room { name: "plugins", uses: &["engine", "protocol"], tests_use: &[] },
     Room {
         name: "server",
         uses: &["engine", "protocol", "workspace"],
         tests_use: &["agents", "llm", "store"],
     },
-    Room { name: "client", uses: &["protocol"], tests_use: &[] },
+    Room { name: "client", uses: &["protocol", "sse"], tests_use: &[] },
     Room { name: "channels", uses: &["client", "protocol"], tests_use: &[] },
     Room {
         name: "cli",
@@ -53,7 +54,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: TESTKIT,
-        uses: &["agents", "client", "engine", "llm", "protocol", "server", "store"],
+        uses: &["agents", "client", "engine", "llm", "protocol", "server", "sse", "store"],
         tests_use: &[],
     },
     Room { name: "xtask", uses: &[], tests_use: &[] },
