@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             edge("llm", "protocol", None),
-            ["crates/llm/Cargo.toml: `llm` must not depend on `protocol` (allowed: no room)"]
+            ["crates/llm/Cargo.toml: `llm` must not depend on `protocol` (allowed: sse)"]
         );
     }
 
