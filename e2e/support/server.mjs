@@ -1,0 +1,155 @@
+// Starts and stops the real program, each time in a world of its own: a project, a home, a database.
+
+import assert from "node:assert/strict"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync } from "node:fs"
+import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import { within } from "./wait.mjs"
+
+// The program under test. `cargo xtask e2e` says which one it has just built.
+export const binary = path.resolve(
+  process.env.BATON_BIN ?? fileURLToPath(new URL("../../target/debug/baton", import.meta.url)),
+)
+
+// What the project of every test contains. The scenario `read_edit` looks for the last line.
+const README = "# A project\n\nSomething to read.\n\nEnd of file.\n"
+
+const LISTENING = /^(?:baton|opencode server) listening on (http:\/\/\S+)$/m
+const START_MS = 10_000
+const STOP_MS = 8_000
+// Ends servers of a test that was itself ended. A server that was stopped properly is not among them.
+const running = new Set()
+process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")))
+
+// A directory tree for one server, and the environment that keeps it inside.
+export class World {
+  static async create() {
+    assert.ok(existsSync(binary), `${binary} is missing: build it with \`cargo build -p cli\`, or set BATON_BIN`)
+    const root = await realpath(await mkdtemp(path.join(tmpdir(), "baton-e2e-")))
+    const world = new World(root)
+    for (const folder of [world.project, world.home, world.data, world.bin]) await mkdir(folder)
+    await writeFile(path.join(world.project, "README.md"), README)
+    return world
+  }
+
+  constructor(root) {
+    this.root = root
+    this.project = path.join(root, "project")
+    this.home = path.join(root, "home")
+    this.data = path.join(root, "data")
+    this.bin = path.join(root, "bin")
+  }
+
+  // Nothing of the person who runs the tests gets in: no keys, no configuration, no database.
+  env(more = {}) {
+    return {
+      PATH: `${this.bin}${path.delimiter}${process.env.PATH}`,
+      HOME: this.home,
+      XDG_DATA_HOME: path.join(this.home, "share"),
+      XDG_CONFIG_HOME: path.join(this.home, "config"),
+      XDG_STATE_HOME: path.join(this.home, "state"),
+      XDG_CACHE_HOME: path.join(this.home, "cache"),
+      TMPDIR: this.root,
+      LANG: "C.UTF-8",
+      ...more,
+    }
+  }
+
+  // Runs the program to its end.
+  async run(args, { env, cwd = this.project } = {}) {
+    const child = spawn(binary, args, { cwd, env: this.env(env), stdio: ["ignore", "pipe", "pipe"] })
+    running.add(child)
+    const output = collect(child)
+    const [code, signal] = await within(60_000, once(child, "close"), `\`baton ${args.join(" ")}\` to end`)
+    running.delete(child)
+    return { code, signal, ...output }
+  }
+
+  async remove() {
+    await rm(this.root, { recursive: true, force: true })
+  }
+}
+
+// A running server.
+export class Baton {
+  static async start({ world, port = 0, args = [], env = {} } = {}) {
+    const baton = new Baton(world ?? (await World.create()), { args, env })
+    await baton.begin(port)
+    return baton
+  }
+
+  constructor(world, options) {
+    this.world = world
+    this.options = options
+    this.directory = world.project
+    // What all lives of this server have written, for messages of failed tests.
+    this.stderr = ""
+  }
+
+  async begin(port = this.port) {
+    const { args, env } = this.options
+    const command = ["serve", "--port", String(port), "--data-dir", this.world.data, ...args]
+    const child = spawn(binary, command, {
+      cwd: this.world.project,
+      env: this.world.env(env),
+      stdio: ["ignore", "pipe", "pipe"],
+    })
+    running.add(child)
+    this.child = child
+    this.exit = once(child, "exit").then(([code, signal]) => {
+      running.delete(child)
+      return { code, signal }
+    })
+    child.stderr.setEncoding("utf8").on("data", (text) => (this.stderr += text))
+    const line = new Promise((resolve, reject) => {
+      let stdout = ""
+      child.stdout.setEncoding("utf8").on("data", (text) => {
+        stdout += text
+        const found = LISTENING.exec(stdout)
+        if (found) resolve(found[1])
+      })
+      child.on("error", reject)
+      this.exit.then(({ code, signal }) => {
+        reject(new Error(`the server ended before it listened (${signal ?? code}):\n${stdout}${this.stderr}`))
+      })
+    })
+    this.url = await within(START_MS, line, "the line that says where the server listens", () => this.stderr)
+    this.port = Number(new URL(this.url).port)
+  }
+
+  // Asks the server to stop, and holds it to doing so properly. It may be started again with `begin`.
+  async shutdown() {
+    this.child.kill("SIGTERM")
+    const { code, signal } = await within(STOP_MS, this.exit, "the server to stop", () => this.stderr)
+    assert.deepEqual({ code, signal }, { code: 0, signal: null }, `SIGTERM should end it cleanly:\n${this.stderr}`)
+  }
+
+  // The power cut.
+  async kill() {
+    this.child.kill("SIGKILL")
+    await this.exit
+  }
+
+  // Stops the server and leaves nothing behind.
+  async stop() {
+    if (this.child.exitCode === null && this.child.signalCode === null) await this.shutdown()
+    await this.world.remove()
+  }
+
+  // A call without any SDK. Paths are relative to the server.
+  fetch(target, init) {
+    return fetch(new URL(target, this.url), init)
+  }
+}
+
+function collect(child) {
+  const output = { stdout: "", stderr: "" }
+  for (const name of ["stdout", "stderr"]) {
+    child[name].setEncoding("utf8").on("data", (text) => (output[name] += text))
+  }
+  return output
+}

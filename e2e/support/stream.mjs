@@ -1,0 +1,57 @@
+// Event streams, by hand and through the SDK, recorded on a tape.
+
+import assert from "node:assert/strict"
+import { Tape } from "./tape.mjs"
+
+// Opens a stream without any SDK. Resolves once the server has said that it is connected.
+export async function listen(baton, { target = "/event", headers = {}, tape = new Tape() } = {}) {
+  const controller = new AbortController()
+  const response = await baton.fetch(target, { headers, signal: controller.signal })
+  assert.equal(response.status, 200, `${target} should open`)
+  const from = tape.frames.length
+  const ended = pump(response, tape).catch((error) => {
+    if (!controller.signal.aborted) return error
+  })
+  const connected = (event) => (event.payload ?? event).type === "server.connected"
+  await tape.until(connected, "server.connected", { from })
+  return {
+    tape,
+    response,
+    // Resolves when the stream is over: with an error if it broke, with nothing if it ended.
+    ended,
+    close: () => (controller.abort(), ended),
+  }
+}
+
+async function pump(response, tape) {
+  const decoder = new TextDecoder()
+  let buffer = ""
+  for await (const chunk of response.body) {
+    buffer += decoder.decode(chunk, { stream: true })
+    const frames = buffer.split("\n\n")
+    buffer = frames.pop()
+    for (const frame of frames) {
+      const fields = frame.split("\n").map((line) => /^([^:]*): ?(.*)$/s.exec(line)?.slice(1) ?? [line, ""])
+      const data = fields.filter(([name]) => name === "data").map(([, value]) => value)
+      const id = fields.find(([name]) => name === "id")?.[1]
+      if (data.length) tape.push(JSON.parse(data.join("\n")), id)
+    }
+  }
+}
+
+// Records what an SDK's `subscribe()` yields. The SDK does not show the ids of frames, but tells `onSseEvent`.
+export async function record(subscribe, options = {}) {
+  const tape = new Tape()
+  const controller = new AbortController()
+  const { stream } = await subscribe({
+    signal: controller.signal,
+    // A test that wants the SDK to reconnect says so.
+    sseMaxRetryAttempts: 1,
+    ...options,
+  })
+  const ended = (async () => {
+    for await (const event of stream) tape.push(event)
+  })()
+  await tape.type("server.connected")
+  return { tape, ended, close: () => (controller.abort(), ended) }
+}
