@@ -1,0 +1,220 @@
+//! `GET /metrics`: figures for Prometheus, read at the moment they are asked for.
+//!
+//! Nothing is counted here. The engine and the store count what they do; this module asks them and writes it
+//! down. The server does not know the store, so whoever puts the two together hands over [`Store`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Router,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use engine::Stats;
+use http::{HeaderValue, header};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet, text},
+    metrics::MetricType::{self, Counter, Gauge, Histogram},
+    registry::Registry,
+};
+use protocol::SessionStatus;
+
+use crate::{App, Error};
+
+const CONTENT_TYPE: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// A store that counts what it does.
+pub trait Store: Send + Sync {
+    /// The counts now.
+    fn figures(&self) -> StoreFigures;
+}
+
+/// What a store has counted since it was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StoreFigures {
+    /// How many commits took at most that long, each bound counting what smaller ones count.
+    pub latency: Vec<(Duration, u64)>,
+    /// How many commits there were.
+    pub commits: u64,
+    /// How long they took together.
+    pub time: Duration,
+    /// How many were refused.
+    pub refused: u64,
+    /// How many wait for the writer now.
+    pub waiting: usize,
+}
+
+/// The store of this server, if one was handed over.
+#[derive(Clone)]
+pub struct Counted(Arc<dyn Store>);
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Counted")
+    }
+}
+
+/// Lets `/metrics` show what a store has counted.
+pub fn with_store(router: Router, store: Arc<dyn Store>) -> Router {
+    router.layer(Extension(Counted(store)))
+}
+
+/// Figures for Prometheus.
+pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>) -> Result<Response, Error> {
+    let statuses = app.sessions.statuses(None).await?;
+    let retrying = statuses.values().filter(|status| matches!(status, SessionStatus::Retry { .. })).count();
+    let figures = Figures {
+        engine: app.sessions.stats(),
+        busy: statuses.len() - retrying,
+        retrying,
+        store: counted.map(|Extension(Counted(store))| store.figures()),
+        uptime: app.started.elapsed(),
+        resident: resident_bytes().await,
+    };
+    let text = figures.write().map_err(|error| Error::broken(&error))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+/// Everything there is to show, as it was at one moment.
+#[derive(Debug)]
+struct Figures {
+    engine: Stats,
+    busy: usize,
+    retrying: usize,
+    store: Option<StoreFigures>,
+    uptime: Duration,
+    resident: Option<u64>,
+}
+
+impl Figures {
+    fn write(self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("baton");
+        registry.register_collector(Box::new(self));
+        let mut out = String::new();
+        text::encode(&mut out, &registry)?;
+        Ok(out)
+    }
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
+        let out = &mut out;
+        let Stats { live, waiting, prompts, ended, bus } = &self.engine;
+
+        let mut sessions = describe(out, "sessions", "Sessions that are not idle, by status", Gauge)?;
+        for (status, count) in [("busy", self.busy), ("retry", self.retrying)] {
+            sessions.encode_family(&[("status", status)])?.encode_gauge(&count)?;
+        }
+        gauge(out, "actors", "Sessions that have a task and memory of their own", *live)?;
+        let mut turns = describe(out, "turns_ended", "Turns that ended, by how", Counter)?;
+        for (reason, count) in ended {
+            let labels = [("reason", reason.as_str())];
+            turns.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+        }
+        counter(out, "prompts_accepted", "Prompts that were accepted", *prompts)?;
+        gauge(out, "prompts_waiting", "Prompts that no turn has taken up yet", *waiting)?;
+
+        counter(out, "events_published", "Events that were given to subscribers", bus.published)?;
+        gauge(out, "subscribers", "Open event streams", bus.subscribers)?;
+        gauge(out, "subscriber_lag_frames", "Frames in the fullest queue of a subscriber", bus.deepest)?;
+        counter(out, "subscribers_cut_off", "Subscribers that did not keep up", bus.cut_off)?;
+
+        if let Some(store) = &self.store {
+            let about = "How long commits took, from being asked for to being durable";
+            let mut commits = describe(out, "commit_seconds", about, Histogram)?;
+            let (sum, buckets) = (store.time.as_secs_f64(), buckets(store));
+            commits.encode_histogram::<NoLabelSet>(sum, store.commits, &buckets, None)?;
+            counter(out, "commits_refused", "Commits that the store refused", store.refused)?;
+            gauge(out, "writer_queue", "Commits and checkpoints that wait for the writer", store.waiting)?;
+        }
+
+        gauge(out, "uptime_seconds", "How long the server has been up", self.uptime.as_secs_f64())?;
+        if let Some(resident) = self.resident {
+            gauge(out, "resident_memory_bytes", "Memory the server occupies", resident)?;
+        }
+        Ok(())
+    }
+}
+
+fn describe<'a>(
+    out: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    about: &str,
+    kind: MetricType,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    out.encode_descriptor(name, about, None, kind)
+}
+
+fn gauge(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    about: &str,
+    value: impl EncodeGaugeValue + Copy,
+) -> fmt::Result {
+    describe(out, name, about, Gauge)?.encode_gauge(&value)
+}
+
+fn counter(out: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: u64) -> fmt::Result {
+    describe(out, name, about, Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+/// The encoder wants each bucket on its own, and one for the rest.
+fn buckets(store: &StoreFigures) -> Vec<(f64, u64)> {
+    let bounds = store.latency.iter().map(|(bound, count)| (bound.as_secs_f64(), *count));
+    let mut smaller = 0;
+    let alone = bounds.chain([(f64::INFINITY, store.commits)]).map(|(bound, count)| {
+        let alone = count.saturating_sub(smaller);
+        smaller = count;
+        (bound, alone)
+    });
+    alone.collect()
+}
+
+/// What the kernel says this process occupies, where it says so.
+async fn resident_bytes() -> Option<u64> {
+    let status = tokio::fs::read_to_string("/proc/self/status").await.ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::bus::BusStats;
+    use protocol::EndReason;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_written_for_prometheus() {
+        let figures = Figures {
+            engine: Stats {
+                live: 3,
+                waiting: 1,
+                prompts: 12,
+                ended: vec![(EndReason::Completed, 8), (EndReason::Aborted, 1)],
+                bus: BusStats { subscribers: 2, deepest: 5, cut_off: 1, published: 900 },
+            },
+            busy: 2,
+            retrying: 1,
+            store: Some(StoreFigures {
+                latency: vec![(Duration::from_millis(1), 6), (Duration::from_millis(5), 9)],
+                commits: 10,
+                time: Duration::from_millis(30),
+                refused: 0,
+                waiting: 4,
+            }),
+            uptime: Duration::from_millis(1_500),
+            resident: Some(12_345_678),
+        };
+        insta::assert_snapshot!(figures.write().unwrap());
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn the_kernel_knows_how_large_we_are() {
+        assert!(resident_bytes().await.unwrap() > 100_000);
+    }
+}

@@ -1,0 +1,206 @@
+//! `Host` and `Origin`: which names this server goes by, and which pages may call it.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+use http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority};
+
+/// Names of the machine itself, whatever the server is bound to.
+const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// Pages of these hosts may call over plain HTTP from any port.
+const LOCAL_PAGES: [&str; 2] = ["localhost", "127.0.0.1"];
+/// OpenCode's desktop programs.
+const DESKTOP_PAGES: [&str; 4] =
+    ["tauri://localhost", "oc://renderer", "http://tauri.localhost", "https://tauri.localhost"];
+
+/// The page that calls, if it is one.
+pub(super) fn of(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(header::ORIGIN)
+}
+
+/// The name of a host without port and brackets; nothing if it is no host.
+pub(super) fn host_name(text: &str) -> Option<String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(address.to_string());
+    }
+    let authority = Authority::from_str(text).ok()?;
+    if authority.as_str().contains('@') {
+        return None;
+    }
+    let host = authority.host();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    (!host.is_empty()).then(|| host.to_ascii_lowercase())
+}
+
+/// Whether a call names this server. It may do so in two places, and both must be right: what is checked must
+/// be what a proxy or another reader would look at.
+pub(super) fn host_is_ours(call: &Parts, more: &[String], local: Option<SocketAddr>) -> bool {
+    let target = call.uri.authority().map(|authority| Ok(authority.as_str()));
+    let headers = call.headers.get_all(header::HOST).iter().map(HeaderValue::to_str);
+    let mut named = target.into_iter().chain(headers).peekable();
+    let ours =
+        |name: &String| LOCAL_HOSTS.contains(&name.as_str()) || more.contains(name) || is_local(name, local);
+    named.peek().is_some() && named.all(|name| name.ok().and_then(host_name).is_some_and(|name| ours(&name)))
+}
+
+/// A server that is bound to all addresses goes by the one the call came in on. That is safe: a page whose
+/// name was pointed here has a name, not this address.
+fn is_local(name: &str, local: Option<SocketAddr>) -> bool {
+    let address = name.parse::<IpAddr>().map(|address| address.to_canonical());
+    local.is_some_and(|local| address == Ok(local.ip().to_canonical()))
+}
+
+/// Whether the page that calls, if it is one, may do so.
+pub(super) fn is_allowed(call: &Parts, more: &[String]) -> bool {
+    let mut origins = call.headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return true };
+    let Ok(origin) = origin.to_str() else { return false };
+    origins.next().is_none()
+        && (DESKTOP_PAGES.contains(&origin)
+            || more.iter().any(|other| other == origin)
+            || is_local_page(origin)
+            || is_own_page(origin, call))
+}
+
+fn is_local_page(origin: &str) -> bool {
+    let Some(authority) = origin.strip_prefix("http://") else { return false };
+    // Exactly a host and perhaps a port: `localhost:1@evil.example` is neither.
+    let (host, port) = authority.split_once(':').unwrap_or((authority, "80"));
+    LOCAL_PAGES.contains(&host) && port.parse::<u16>().is_ok()
+}
+
+/// A page that this server itself sent. Its host was checked before.
+fn is_own_page(origin: &str, call: &Parts) -> bool {
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = call.uri.authority().map(Authority::as_str).or(host);
+    authority.is_some() && authority == host
+}
+
+/// An origin from a configuration, as browsers write it.
+pub(super) fn configured(text: &str) -> Option<String> {
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let (scheme, rest) = text.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let authority = Authority::from_str(rest).ok()?;
+    let is_plain = !rest.contains(['@', '*']) && !authority.host().is_empty();
+    (is_scheme && is_plain).then(|| text.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().uri("/session");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn knows(host: &str) -> bool {
+        let local = "192.168.1.5:4096".parse().unwrap();
+        host_is_ours(&call(&[("host", host)]), &["baton.example".to_owned()], Some(local))
+    }
+
+    #[test]
+    fn own_names_are_known_with_any_port_and_in_any_case() {
+        for host in ["localhost", "localhost:4096", "LocalHost.", "127.0.0.1:1", "[::1]:4096", "[::1]"] {
+            assert!(knows(host), "{host}");
+        }
+        for host in ["baton.example", "Baton.Example:443", "192.168.1.5:4096", "[::ffff:192.168.1.5]:4096"] {
+            assert!(knows(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn strange_names_are_not() {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:4096",
+            "localhost:80@evil.example",
+            "evil@localhost",
+            "192.168.1.6:4096",
+            "127.0.0.2",
+            "",
+            ":4096",
+        ] {
+            assert!(!knows(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn every_place_that_names_the_server_must_name_it_rightly() {
+        let both = call(&[("host", "localhost"), ("host", "evil.example")]);
+        assert!(!host_is_ours(&both, &[], None));
+        let mut absolute = call(&[("host", "localhost")]);
+        absolute.uri = "http://evil.example/session".parse().unwrap();
+        assert!(!host_is_ours(&absolute, &[], None));
+        absolute.uri = "http://localhost:4096/session".parse().unwrap();
+        assert!(host_is_ours(&absolute, &[], None));
+        assert!(!host_is_ours(&call(&[]), &[], None), "a call that names no server");
+    }
+
+    fn may(origin: &str) -> bool {
+        let request = call(&[("host", "baton.example:4096"), ("origin", origin)]);
+        is_allowed(&request, &["https://app.example".to_owned()])
+    }
+
+    #[test]
+    fn local_desktop_configured_and_own_pages_may_call() {
+        for origin in [
+            "http://localhost:3000",
+            "http://localhost",
+            "http://127.0.0.1:4096",
+            "tauri://localhost",
+            "oc://renderer",
+            "http://tauri.localhost",
+            "https://tauri.localhost",
+            "https://app.example",
+            "http://baton.example:4096",
+            "https://baton.example:4096",
+        ] {
+            assert!(may(origin), "{origin}");
+        }
+        assert!(is_allowed(&call(&[]), &[]), "no page at all");
+    }
+
+    #[test]
+    fn other_pages_may_not() {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "",
+            "https://localhost:3000",
+            "http://localhost.evil.example",
+            "http://localhost:3000.evil.example",
+            "http://localhost:1@evil.example",
+            "http://localhost:",
+            "http://app.example",
+            "https://app.example.evil.example",
+            "http://baton.example",
+            "oc://renderer.evil.example",
+        ] {
+            assert!(!may(origin), "{origin}");
+        }
+        let two = call(&[("origin", "http://localhost"), ("origin", "http://localhost")]);
+        assert!(!is_allowed(&two, &[]));
+    }
+
+    #[test]
+    fn configured_origins_are_origins() {
+        assert_eq!(configured("https://App.example/"), Some("https://app.example".into()));
+        assert_eq!(configured("app://x:1"), Some("app://x:1".into()));
+        for text in
+            ["*", "https://*.example", "app.example", "https://", "https://a/b", "https://u@a", "://a"]
+        {
+            assert_eq!(configured(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! HTTP Basic, in the header or, for event streams in browsers, in the query.
+
+use std::{fmt, hint::black_box};
+
+use axum::extract::Query;
+use base64::{Engine, engine::GeneralPurpose, engine::general_purpose};
+use http::{header, request::Parts};
+
+/// OpenCode's name for the one user there is.
+const DEFAULT_USER: &str = "opencode";
+
+/// What a caller has to know.
+#[derive(Clone)]
+pub struct Credentials {
+    /// `user:password`, as it crosses the wire.
+    expected: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Credentials")
+    }
+}
+
+impl Credentials {
+    /// A user and a password. An empty password is none, as in OpenCode.
+    pub fn new(user: Option<&str>, password: &str) -> Option<Self> {
+        let user = user.filter(|user| !user.is_empty()).unwrap_or(DEFAULT_USER);
+        (!password.is_empty()).then(|| Self { expected: format!("{user}:{password}") })
+    }
+
+    /// Whether a call comes with them. The query wins, so that a link can override what a browser remembers.
+    pub(super) fn are_in(&self, call: &Parts) -> bool {
+        match from_query(call) {
+            Some(token) => self.match_token(&token),
+            None => from_header(call).is_some_and(|token| self.match_token(token)),
+        }
+    }
+
+    fn match_token(&self, token: &str) -> bool {
+        decode(token).is_some_and(|given| same(&given, self.expected.as_bytes()))
+    }
+}
+
+fn from_query(call: &Parts) -> Option<String> {
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&call.uri).ok()?;
+    pairs.into_iter().find_map(|(name, value)| (name == "auth_token").then_some(value))
+}
+
+fn from_header(call: &Parts) -> Option<&str> {
+    let value = call.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("basic").then(|| token.trim())
+}
+
+fn decode(token: &str) -> Option<Vec<u8>> {
+    // A plus that nobody escaped arrives from a query as a space.
+    let token = token.replace(' ', "+");
+    let alphabets: [&GeneralPurpose; 3] =
+        [&general_purpose::STANDARD, &general_purpose::STANDARD_NO_PAD, &general_purpose::URL_SAFE];
+    alphabets.iter().find_map(|alphabet| alphabet.decode(&token).ok())
+}
+
+/// Compares in a time that depends on what was given and not on what was expected, so that a caller cannot
+/// find a password letter by letter.
+fn same(given: &[u8], expected: &[u8]) -> bool {
+    let differences = given
+        .iter()
+        .zip(expected.iter().cycle())
+        .fold(u8::from(given.len() != expected.len()), |seen, (left, right)| {
+            black_box(seen | (left ^ right))
+        });
+    black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(uri: &str, authorization: Option<&str>) -> Parts {
+        let mut request = http::Request::builder().uri(uri);
+        if let Some(value) = authorization {
+            request = request.header("authorization", value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn basic(text: &str) -> String {
+        format!("Basic {}", general_purpose::STANDARD.encode(text))
+    }
+
+    #[test]
+    fn the_right_words_open_in_header_and_query() {
+        let credentials = Credentials::new(None, "s3cret: with?colon").unwrap();
+        let right = "opencode:s3cret: with?colon";
+        assert!(credentials.are_in(&call("/", Some(&basic(right)))));
+        assert!(credentials.are_in(&call("/", Some(&basic(right).replace("Basic", "bAsIc")))));
+        let token = general_purpose::STANDARD.encode(right);
+        let escaped = token.replace('+', "%2B").replace('=', "%3D");
+        assert!(credentials.are_in(&call(&format!("/event?a=b&auth_token={escaped}"), None)));
+        assert!(credentials.are_in(&call(&format!("/event?auth_token={token}"), None)));
+    }
+
+    #[test]
+    fn wrong_words_do_not() {
+        let credentials = Credentials::new(Some("me"), "secret").unwrap();
+        for wrong in
+            ["me:Secret", "me:secre", "me:secret2", "opencode:secret", "me", "", "me:secretme:secret"]
+        {
+            assert!(!credentials.are_in(&call("/", Some(&basic(wrong)))), "{wrong}");
+        }
+        for wrong in ["Basic", "Basic ???", "Bearer secret", ""] {
+            assert!(!credentials.are_in(&call("/", Some(wrong))), "{wrong}");
+        }
+        assert!(!credentials.are_in(&call("/", None)));
+    }
+
+    #[test]
+    fn the_query_wins_over_the_header() {
+        let credentials = Credentials::new(Some("me"), "secret").unwrap();
+        let wrong = general_purpose::STANDARD.encode("me:wrong");
+        let request = call(&format!("/?auth_token={wrong}"), Some(&basic("me:secret")));
+        assert!(!credentials.are_in(&request));
+    }
+
+    #[test]
+    fn an_empty_password_is_none_and_none_is_shown() {
+        assert!(Credentials::new(Some("me"), "").is_none());
+        let shown = format!("{:?}", Credentials::new(Some("me"), "secret"));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

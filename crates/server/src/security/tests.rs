@@ -1,0 +1,191 @@
+//! The doors, knocked at through real sockets.
+
+use std::fmt::Write as _;
+
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+
+struct Answer {
+    status: u16,
+    text: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let head = self.text.split("\r\n\r\n").next()?;
+        head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+async fn start(policy: Policy) -> u16 {
+    let router =
+        Router::new().route("/session", get(|| async { "seen" })).route("/do", post(|| async { "done" }));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(crate::serve::serve(listener, layer(router, policy), std::future::pending()));
+    port
+}
+
+async fn call(port: u16, line: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut call = format!("{line} HTTP/1.1\r\nconnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        write!(call, "host: localhost:{port}\r\n").unwrap();
+    }
+    for (name, value) in headers {
+        write!(call, "{name}: {value}\r\n").unwrap();
+    }
+    stream.write_all(format!("{call}\r\n").as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    Answer { status: text[9..12].parse().unwrap(), text }
+}
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+#[tokio::test]
+async fn the_own_user_on_the_own_machine_needs_nothing() {
+    let port = start(Policy::local()).await;
+    let answer = call(port, "GET /session", &[]).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("vary"), Some("origin"));
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn a_strange_host_is_refused_with_every_method_and_on_every_path() {
+    let port = start(Policy::local()).await;
+    for method in METHODS {
+        for path in ["/session", "/do", "/nowhere"] {
+            let answer = call(port, &format!("{method} {path}"), &[("host", "evil.example")]).await;
+            assert_eq!(answer.status, 403, "{method} {path}");
+            let json = answer.header("content-type") == Some("application/json");
+            assert!(json && (method == "HEAD" || answer.text.contains("ForbiddenError")), "{}", answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_origin_is_refused_with_every_method_and_on_every_path() {
+    let port = start(Policy::local()).await;
+    for method in METHODS {
+        for path in ["/session", "/do", "/nowhere"] {
+            let headers = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
+            let answer = call(port, &format!("{method} {path}"), &headers).await;
+            assert_eq!(answer.status, 403, "{method} {path}");
+            assert_eq!(answer.header("access-control-allow-origin"), None);
+        }
+    }
+    let form = [("origin", "http://evil.example"), ("content-type", "text/plain"), ("content-length", "0")];
+    assert_eq!(call(port, "POST /do", &form).await.status, 403);
+}
+
+#[tokio::test]
+async fn an_allowed_page_may_call_and_read() {
+    let port = start(Policy::local().allow_origin("https://app.example").unwrap()).await;
+    for origin in ["http://localhost:3000", "tauri://localhost", "https://app.example"] {
+        let answer = call(port, "GET /session", &[("origin", origin)]).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
+        assert_eq!(answer.header("vary"), Some("origin"));
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_is_answered_without_a_password() {
+    let port = start(Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
+    let headers = [
+        ("origin", "http://localhost:3000"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "authorization, content-type"),
+    ];
+    let answer = call(port, "OPTIONS /do", &headers).await;
+    assert_eq!(answer.status, 204);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:3000"));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("authorization, content-type"));
+    assert_eq!(answer.header("access-control-max-age"), Some("86400"));
+    assert!(answer.header("access-control-allow-methods").unwrap().contains("PATCH"));
+}
+
+#[tokio::test]
+async fn a_configured_password_is_needed_even_by_the_own_user() {
+    let port = start(Policy::local().with_credentials(Credentials::new(Some("me"), "secret"))).await;
+    let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+    let none = call(port, "GET /session", &[]).await;
+    assert_eq!(none.status, 401);
+    assert_eq!(none.header("www-authenticate"), Some("Basic realm=\"Secure Area\""));
+    assert!(none.text.contains("UnauthorizedError"));
+    assert_eq!(call(port, "GET /nowhere", &[]).await.status, 401, "unknown paths tell nothing either");
+    let wrong = basic("me:wrong");
+    let refused =
+        call(port, "GET /session", &[("authorization", &wrong), ("origin", "http://localhost")]).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(
+        refused.header("access-control-allow-origin"),
+        Some("http://localhost"),
+        "the page may ask again"
+    );
+    let right = basic("me:secret");
+    assert_eq!(call(port, "GET /session", &[("authorization", &right)]).await.status, 200);
+    let line = format!("GET /session?auth_token={}", STANDARD.encode("me:secret"));
+    assert_eq!(call(port, &line, &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_call_that_came_through_no_socket_is_nobodys() {
+    let router = layer(Router::new().route("/session", get(|| async { "seen" })), Policy::local());
+    let request = http::Request::builder().uri("/session").header("host", "localhost");
+    let request = request.body(axum::body::Body::empty()).unwrap();
+    let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+}
+
+/// Needs a second user to be, so it does nothing unless it runs as root on a system with the usual tools.
+#[tokio::test]
+async fn another_user_of_the_machine_is_a_stranger() {
+    let tools = ["/usr/bin/setpriv", "/bin/bash"];
+    if !rustix::process::geteuid().is_root() || !tools.iter().all(|tool| std::path::Path::new(tool).exists())
+    {
+        return;
+    }
+    let port = start(Policy::local()).await;
+    let ask = |uid: &'static str| async move {
+        let script = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{port}; \
+             printf 'GET /session HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n' >&3; cat <&3"
+        );
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a short-lived program of another user, for this test only"
+        )]
+        let mut command = tokio::process::Command::new("/usr/bin/setpriv");
+        command.args(["--reuid", uid, "--clear-groups", "/bin/bash", "-c", &script]);
+        String::from_utf8(command.output().await.unwrap().stdout).unwrap()
+    };
+    assert!(ask("0").await.starts_with("HTTP/1.1 200"));
+    assert!(ask("4711").await.starts_with("HTTP/1.1 401"));
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_a_password() {
+    let open = Policy::local();
+    let closed = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+        assert_eq!(open.check_bind(address.parse().unwrap()), Ok(()), "{address}");
+    }
+    for address in ["0.0.0.0", "::", "192.168.1.5", "::ffff:192.168.1.5"] {
+        let address = address.parse().unwrap();
+        assert_eq!(open.check_bind(address), Err(Error::Exposed(address)));
+        assert_eq!(closed.check_bind(address), Ok(()));
+    }
+}

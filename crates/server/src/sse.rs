@@ -1,0 +1,189 @@
+//! Event streams: `GET /event` for one directory, `GET /global/event` for all.
+//!
+//! A stream says hello, replays what the client missed, sends the text of open parts and then follows the bus.
+//! It ends in one of two ways. When the server goes down it ends cleanly. A client that did not keep up is cut
+//! off with an error instead, because OpenCode's client takes a clean end for the last word and reconnects
+//! (with its cursor) only after an error.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::{Bytes, BytesMut};
+use engine::{
+    Sessions, Stream, StreamItem,
+    bus::{Frame, Scope},
+};
+use futures::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use protocol::{EventBody, Extra, wire_error::BadRequestKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use crate::{
+    App, Error,
+    extract::{Directory, Query},
+};
+
+/// How often a client hears that the connection is alive.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Small frames that are ready together are sent together, up to about this size: one write for a hundred
+/// deltas instead of a hundred.
+pub const CHUNK: usize = 64 * 1024;
+
+/// Frames from this size on are not worth copying.
+const LARGE: usize = 16 * 1024;
+
+/// Not to be stored, changed or held back on the way.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+];
+
+/// Where a client wants to go on. The header `Last-Event-ID` says the same; the query wins.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct Resume {
+    /// The `id:` of the last event that was seen: everything durable after it is sent again.
+    #[serde(default, deserialize_with = "cursor_in_query")]
+    pub after: Option<u64>,
+}
+
+/// Events of the call's directory.
+pub async fn event(
+    State(app): State<App>,
+    directory: Directory,
+    Query(resume): Query<Resume>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let scope = Scope { directory: Some(directory.path.into()) };
+    respond(app.sessions, scope, Frame::plain, cursor(&resume, &headers)?).await
+}
+
+/// Events of all directories, each with the directory it happened in.
+pub async fn global_event(
+    State(app): State<App>,
+    Query(resume): Query<Resume>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    respond(app.sessions, Scope::default(), Frame::global, cursor(&resume, &headers)?).await
+}
+
+fn cursor(resume: &Resume, headers: &HeaderMap) -> Result<Option<u64>, Error> {
+    if resume.after.is_some() {
+        return Ok(resume.after);
+    }
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let refuse = || Error::bad_request(BadRequestKind::Headers, format!("Last-Event-ID {NOT_A_CURSOR}"));
+    number.map(Some).ok_or_else(refuse)
+}
+
+const NOT_A_CURSOR: &str = "must be a number, the id of the last event that was seen";
+
+fn cursor_in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|_| de::Error::custom(format_args!("after {NOT_A_CURSOR}")))
+}
+
+/// Subscribes first and answers then, so that nothing can happen in between unseen.
+async fn respond(
+    sessions: Sessions,
+    scope: Scope,
+    form: fn(&Frame) -> Bytes,
+    cursor: Option<u64>,
+) -> Result<Response, Error> {
+    let stream = sessions.subscribe(scope, cursor).await?;
+    let feed = Feed::new(sessions, stream, form);
+    Ok((HEADERS, Body::from_stream(stream::try_unfold(feed, Feed::next))).into_response())
+}
+
+/// Why a stream broke off.
+#[derive(Debug, thiserror::Error)]
+enum CutOff {
+    #[error(transparent)]
+    Lagged(#[from] engine::bus::Lagged),
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+}
+
+/// What one client is sent.
+struct Feed {
+    sessions: Sessions,
+    stream: Stream,
+    /// How a frame is written.
+    form: fn(&Frame) -> Bytes,
+    ready: VecDeque<Bytes>,
+    heartbeat: Interval,
+}
+
+impl Feed {
+    fn new(sessions: Sessions, stream: Stream, form: fn(&Frame) -> Bytes) -> Self {
+        let hello = form(&sessions.frame(None, EventBody::ServerConnected(Extra::new())));
+        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { sessions, stream, form, ready: VecDeque::from([hello]), heartbeat }
+    }
+
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, CutOff> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Ok(Some((chunk, self)));
+            }
+            // Both can be dropped half-way without losing anything.
+            let item = tokio::select! {
+                item = self.stream.next() => item,
+                _ = self.heartbeat.tick() => {
+                    let beat = self.sessions.frame(None, EventBody::ServerHeartbeat(Extra::new()));
+                    Ok(StreamItem::Frames(vec![beat]))
+                }
+            };
+            match item {
+                Ok(StreamItem::Frames(frames)) => self.ready = pack(&frames, self.form),
+                Ok(StreamItem::End) => return Ok(None),
+                Ok(StreamItem::Lagged(lagged)) => return Err(cut_off(lagged)),
+                Err(error) => return Err(cut_off(error)),
+            }
+        }
+    }
+}
+
+fn cut_off(why: impl Into<CutOff>) -> CutOff {
+    let why = why.into();
+    tracing::warn!(%why, "cut off an event stream");
+    why
+}
+
+/// Few chunks out of many frames.
+fn pack(frames: &[Arc<Frame>], form: fn(&Frame) -> Bytes) -> VecDeque<Bytes> {
+    if let [frame] = frames {
+        return VecDeque::from([form(frame)]);
+    }
+    let mut chunks = VecDeque::new();
+    let mut open = BytesMut::new();
+    for frame in frames {
+        let frame = form(frame);
+        let is_large = frame.len() >= LARGE;
+        if !open.is_empty() && (is_large || open.len() + frame.len() > CHUNK) {
+            chunks.push_back(open.split().freeze());
+        }
+        if is_large {
+            chunks.push_back(frame);
+        } else {
+            open.extend_from_slice(&frame);
+        }
+    }
+    if !open.is_empty() {
+        chunks.push_back(open.freeze());
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests;

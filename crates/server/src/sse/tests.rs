@@ -1,0 +1,236 @@
+//! Streams, byte by byte.
+
+use std::time::Duration;
+
+use axum::{Router, body::BodyDataStream, routing::get};
+use engine::{
+    Home, Parts,
+    bus::{Bus, MAX_QUEUED_FRAMES, Place},
+    limits::Limits,
+    memory::Memory,
+    ports::{Resolved, Runners, SystemClock, SystemRandom, Unresolved, Wanted},
+};
+use futures::{StreamExt, TryStreamExt};
+use http::Request;
+use protocol::{Session, prompt::SessionInput};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tower::ServiceExt;
+
+use super::*;
+use crate::Facts;
+
+/// Nobody: these sessions are only created.
+struct NoRunners;
+
+impl Runners for NoRunners {
+    fn resolve(&self, _: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+        Err(Unresolved::Agent { name: "none".into(), known: String::new() })
+    }
+}
+
+struct World {
+    sessions: Sessions,
+    router: Router,
+    directory: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let bus = Arc::new(Bus::default());
+        let log = Arc::new(Memory::new(bus.clone()));
+        let sessions = Sessions::new(Parts {
+            log: log.clone(),
+            reads: log,
+            runners: Arc::new(NoRunners),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            bus,
+            limits: Limits::default(),
+            version: "0".into(),
+        });
+        let directory = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let directory = directory.to_str().unwrap().to_owned();
+        let facts = Facts { directory: directory.clone(), ..Facts::default() };
+        let router = Router::new().route("/event", get(event)).route("/global/event", get(global_event));
+        Self { router: router.with_state(App::new(sessions.clone(), facts)), sessions, directory }
+    }
+
+    async fn create(&self, directory: &str) -> Session {
+        let home = Home { directory: directory.into(), project: "global".into(), path: String::new() };
+        self.sessions.create(home, SessionInput::default()).await.unwrap()
+    }
+
+    async fn call(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        let mut call = Request::builder().uri(path);
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        self.router.clone().oneshot(call.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> BodyDataStream {
+        self.call(path, headers).await.into_body().into_data_stream()
+    }
+}
+
+async fn text(stream: &mut BodyDataStream) -> String {
+    let chunk = tokio::time::timeout(Duration::from_mins(1), stream.next()).await.unwrap();
+    String::from_utf8(chunk.unwrap().unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_stream_says_hello_and_then_what_happens_in_its_directory() {
+    let world = World::new();
+    let response = world.call("/event", &[]).await;
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header("content-type"), "text/event-stream");
+    assert_eq!(header("cache-control"), "no-cache, no-transform");
+    assert_eq!(header("x-accel-buffering"), "no");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    // The body was not asked for anything yet, and still sees what happened since the answer.
+    world.create("/elsewhere").await;
+    let session = world.create(&world.directory).await;
+    let mut stream = response.into_body().into_data_stream();
+    let hello = text(&mut stream).await;
+    assert!(hello.starts_with("data: {\"id\":\"evt_"), "{hello}");
+    assert!(hello.ends_with("\"type\":\"server.connected\",\"properties\":{}}\n\n"), "{hello}");
+    let created = text(&mut stream).await;
+    assert!(created.starts_with("id: 2\ndata: {\"id\":\"evt_"), "{created}");
+    assert!(created.contains("session.created") && created.contains(session.id.as_str()), "{created}");
+}
+
+#[tokio::test]
+async fn a_global_stream_says_where_things_happen() {
+    let world = World::new();
+    let mut stream = world.stream("/global/event", &[]).await;
+    assert!(text(&mut stream).await.starts_with("data: {\"payload\":{\"id\":\"evt_"));
+    world.create("/elsewhere").await;
+    let created = text(&mut stream).await;
+    assert!(
+        created.starts_with("id: 1\ndata: {\"directory\":\"/elsewhere\",\"project\":\"global\","),
+        "{created}"
+    );
+}
+
+#[tokio::test]
+async fn a_cursor_replays_what_came_after_it() {
+    let world = World::new();
+    for _ in 0..3 {
+        world.create(&world.directory).await;
+    }
+    for (path, headers) in [
+        ("/event", vec![("last-event-id", "1")]),
+        ("/event?after=1", vec![]),
+        ("/event?after=1", vec![("last-event-id", "3")]),
+    ] {
+        let mut stream = world.stream(path, &headers).await;
+        assert!(text(&mut stream).await.contains("server.connected"));
+        let replayed = text(&mut stream).await;
+        assert!(replayed.starts_with("id: 2\n") && replayed.contains("\n\nid: 3\n"), "{path}: {replayed}");
+    }
+    let mut future = world.stream("/event?after=99", &[]).await;
+    text(&mut future).await;
+    assert!(text(&mut future).await.contains("server.resync"));
+}
+
+#[tokio::test]
+async fn what_is_no_cursor_is_refused() {
+    let world = World::new();
+    for (path, header) in
+        [("/event?after=x", ""), ("/event?after=-1", ""), ("/event", "evt_1"), ("/event?after=", "")]
+    {
+        let response = world.call(path, &[("last-event-id", header)]).await;
+        assert_eq!(response.status(), 400, "{path} {header}");
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(String::from_utf8_lossy(&body).contains(NOT_A_CURSOR), "{body:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_comes_every_ten_seconds() {
+    let world = World::new();
+    let mut stream = world.stream("/event", &[]).await;
+    text(&mut stream).await;
+    let started = Instant::now();
+    for beat in 1..=3 {
+        assert!(text(&mut stream).await.contains("\"type\":\"server.heartbeat\",\"properties\":{}"));
+        assert_eq!(started.elapsed().as_secs(), 10 * beat);
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_streams_cleanly_after_the_last_event() {
+    let world = World::new();
+    let stream = world.stream("/event", &[]).await;
+    world.create(&world.directory).await;
+    world.sessions.shutdown().await;
+    let chunks: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert_eq!(chunks.len(), 2);
+}
+
+fn flood(sessions: &Sessions, frames: usize) {
+    let place = Place { directory: "/elsewhere".into(), project: "global".into() };
+    for _ in 0..frames {
+        sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_keep_up_is_cut_off_with_an_error() {
+    let world = World::new();
+    let stream = world.stream("/global/event", &[]).await;
+    flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
+    assert!(stream.try_collect::<Vec<Bytes>>().await.is_err());
+    assert_eq!(world.sessions.stats().bus.cut_off, 1);
+}
+
+#[tokio::test]
+async fn a_cut_off_connection_breaks_and_a_finished_one_ends() {
+    let world = World::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(crate::serve::serve(listener, world.router.clone(), std::future::pending()));
+    let connect = || async move {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /global/event HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut head = [0; 17];
+        stream.read_exact(&mut head).await.unwrap();
+        stream
+    };
+    let mut lagging = connect().await;
+    // Nothing yields in between, so the server cannot send any of it.
+    flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
+    let mut text = String::new();
+    // Whether the peer sees a reset or an end, it does not see the last chunk.
+    let _ = lagging.read_to_string(&mut text).await;
+    assert!(!text.ends_with("0\r\n\r\n"), "{text:?}");
+
+    let mut finished = connect().await;
+    world.sessions.shutdown().await;
+    let mut text = [0; 4096];
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"0\r\n\r\n") {
+        let count = finished.read(&mut text).await.unwrap();
+        assert_ne!(count, 0, "{seen:?}");
+        seen.extend_from_slice(&text[..count]);
+    }
+}
+
+#[test]
+fn small_frames_are_sent_together_and_large_ones_alone() {
+    let frame = |length: usize, byte: u8| Arc::new(Frame::live(None, Bytes::from(vec![byte; length])));
+    let small: Vec<_> = (0..100).map(|_| frame(200, b's')).collect();
+    assert_eq!(pack(&small, Frame::plain).len(), 1);
+    let many: Vec<_> = (0..1_000).map(|_| frame(200, b's')).collect();
+    let chunks = pack(&many, Frame::plain);
+    assert_eq!(chunks.len(), 4);
+    assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK));
+
+    let mixed = [frame(10, b'a'), frame(10, b'b'), frame(LARGE, b'c'), frame(10, b'd')];
+    let chunks = pack(&mixed, Frame::plain);
+    let first: Vec<_> = chunks.iter().map(|chunk| char::from(chunk["data: ".len()])).collect();
+    assert_eq!(first, ['a', 'c', 'd']);
+    let whole: Vec<u8> = chunks.into_iter().flatten().collect();
+    let wanted: Vec<u8> = mixed.iter().flat_map(|frame| frame.plain()).collect();
+    assert_eq!(whole, wanted);
+}
