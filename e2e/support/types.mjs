@@ -1,0 +1,42 @@
+// Whether answers fit the types that the SDK promises its users. The SDK checks nothing when it runs, so the compiler
+// is asked: it is given a program that passes each answer, as it came, to something that wants the type.
+
+import { fileURLToPath } from "node:url"
+import ts from "typescript"
+
+const FILE = fileURLToPath(new URL("../answers.ts", import.meta.url))
+
+// More fields than a type names are fine, as they are for any client; missing and wrong ones are not.
+const HEAD = `import type * as v1 from "@opencode-ai/sdk"
+import type * as v2 from "@opencode-ai/sdk/v2"
+declare function fits<T>(): <const V extends T>(value: V) => void
+`
+
+// One sentence for each answer that does not fit. An answer is `{ name, type, value }`.
+export function misfits(answers) {
+  const lines = answers.map(({ type, value }) => `fits<${type}>()(${JSON.stringify(value)})`)
+  const text = HEAD + lines.join("\n")
+  const options = {
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    target: ts.ScriptTarget.ES2022,
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+  }
+  const host = ts.createCompilerHost(options)
+  const { getSourceFile, fileExists, readFile } = host
+  host.getSourceFile = (name, ...rest) =>
+    name === FILE ? ts.createSourceFile(name, text, options.target) : getSourceFile.call(host, name, ...rest)
+  host.fileExists = (name) => name === FILE || fileExists.call(host, name)
+  host.readFile = (name) => (name === FILE ? text : readFile.call(host, name))
+  const program = ts.createProgram([FILE], options, host)
+  const source = program.getSourceFile(FILE)
+  const first = HEAD.split("\n").length - 1
+  return ts.getPreEmitDiagnostics(program, source).map((diagnostic) => {
+    const message = ts.flattenDiagnosticMessageText(diagnostic.messageText, "\n")
+    const line = source.getLineAndCharacterOfPosition(diagnostic.start ?? 0).line - first
+    return `${answers[line]?.name ?? "?"} does not fit ${answers[line]?.type ?? "?"}: ${message}`
+  })
+}
