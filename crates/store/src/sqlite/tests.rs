@@ -52,7 +52,7 @@ impl Place {
             .unwrap()
             .map(|entry| entry.unwrap())
             .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-            .filter(|(name, _)| !name.ends_with(".lock") && !name.ends_with("-shm"))
+            .filter(|(name, _)| !["baton.db.lock", "baton.db-shm"].contains(&name.as_str()))
             .collect()
     }
 }

@@ -245,8 +245,8 @@ impl Writer {
                         let first = appended.position + 1 - events as u64;
                         self.observer.committed(commit.into_logged(first));
                     }
-                    let _ = reply.send(Ok(appended));
                     self.stats.committed(events, since.elapsed());
+                    let _ = reply.send(Ok(appended));
                 }
                 (Work::Append { reply, .. }, Outcome::Refused(error)) => {
                     self.stats.refused();
