@@ -8,3 +8,4 @@ pub mod diff;
 pub mod files;
 pub mod git;
 pub mod process;
+pub mod search;

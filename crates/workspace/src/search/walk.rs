@@ -1,0 +1,163 @@
+//! Walking a tree on several threads, until the end or until somebody has enough.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use super::{Error, Scope};
+
+/// Most threads of one search. Several sessions may search at the same time.
+const THREADS: usize = 4;
+
+/// Whether a search has to end.
+pub(super) struct Stop<'a> {
+    scope: &'a Scope,
+    deadline: Instant,
+    stopped: AtomicBool,
+}
+
+impl<'a> Stop<'a> {
+    pub(super) fn new(scope: &'a Scope) -> Self {
+        Self { scope, deadline: Instant::now() + scope.deadline, stopped: AtomicBool::new(false) }
+    }
+
+    pub(super) fn now(&self) -> bool {
+        let stop = self.scope.cancel.is_cancelled() || Instant::now() >= self.deadline;
+        if stop {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        stop
+    }
+
+    /// Whether it ended before it was done.
+    pub(super) fn happened(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// Visits every file that git does not ignore. `visit` runs on several threads.
+pub(super) fn files(path: &Path, stop: &Stop<'_>, visit: impl Fn(&Path) + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let walk = WalkBuilder::new(path)
+        .hidden(false)
+        // A project whose author has not run `git init` yet means its .gitignore all the same.
+        .require_git(false)
+        .follow_links(false)
+        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != OsStr::new(".git"))
+        .threads(threads)
+        .build_parallel();
+    walk.run(|| {
+        Box::new(|entry| {
+            if stop.now() {
+                return WalkState::Quit;
+            }
+            // What cannot be read cannot be found either.
+            if let Ok(entry) = entry
+                && is_file(&entry)
+            {
+                visit(entry.path());
+            }
+            WalkState::Continue
+        })
+    });
+}
+
+fn is_file(entry: &DirEntry) -> bool {
+    let regular = entry.file_type().is_some_and(|kind| kind.is_file());
+    // Somebody who names a link to a file means the file.
+    regular || (entry.depth() == 0 && entry.path().is_file())
+}
+
+/// When a file changed; the beginning of time if nobody knows.
+pub(super) fn changed(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|about: Metadata| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// A pattern for paths, as people write it.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    matcher: GlobMatcher,
+    /// Whether it is about everything that does not match.
+    negated: bool,
+    /// Where its relative paths start; nothing for a pattern of absolute paths.
+    base: Option<PathBuf>,
+}
+
+impl Pattern {
+    /// A name without a slash is looked for at every depth, a path with one from `base`.
+    pub(super) fn new(text: &str, base: &Path) -> Result<Self, Error> {
+        let text = text.trim();
+        let (text, negated) = text.strip_prefix('!').map_or((text, false), |rest| (rest, true));
+        let text = text.strip_prefix("./").unwrap_or(text);
+        if text.is_empty() {
+            return Err(Error::Pattern("it is empty".to_owned()));
+        }
+        let absolute = text.starts_with('/');
+        let everything = if text.ends_with('/') { "**" } else { "" };
+        let anywhere = if text.contains('/') { "" } else { "**/" };
+        let glob = GlobBuilder::new(&format!("{anywhere}{text}{everything}"))
+            .literal_separator(true)
+            .empty_alternates(true)
+            .build()
+            .map_err(|error| Error::Pattern(error.to_string()))?;
+        let base = (!absolute).then(|| base.to_owned());
+        Ok(Self { matcher: glob.compile_matcher(), negated, base })
+    }
+
+    pub(super) fn fits(&self, path: &Path) -> bool {
+        let path = match &self.base {
+            Some(base) => path.strip_prefix(base).unwrap_or(path),
+            None => path,
+        };
+        self.matcher.is_match(path) != self.negated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(pattern: &str, path: &str) -> bool {
+        Pattern::new(pattern, Path::new("/project")).unwrap().fits(Path::new(path))
+    }
+
+    #[test]
+    fn patterns_mean_what_people_mean() {
+        for (pattern, path) in [
+            ("*.rs", "/project/main.rs"),
+            ("*.rs", "/project/deep/er/main.rs"),
+            ("**/*.rs", "/project/main.rs"),
+            ("src/*.rs", "/project/src/main.rs"),
+            ("./src/*.rs", "/project/src/main.rs"),
+            ("src/**/*.{rs,toml}", "/project/src/a/b/Cargo.toml"),
+            ("src/", "/project/src/a/b"),
+            ("/project/src/*.rs", "/project/src/main.rs"),
+            ("main.r[st]", "/project/src/main.rs"),
+            ("!*.md", "/project/src/main.rs"),
+        ] {
+            assert!(fits(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("src/*.rs", "/project/src/deep/main.rs"),
+            ("src/*.rs", "/project/other/src/main.rs"),
+            ("*.rs", "/project/main.rst"),
+            ("!*.rs", "/project/src/main.rs"),
+            ("/elsewhere/*.rs", "/project/main.rs"),
+        ] {
+            assert!(!fits(pattern, path), "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_with_a_reason() {
+        for text in ["", "!", "a[", "{a,b"] {
+            let error = Pattern::new(text, Path::new("/")).unwrap_err();
+            assert!(error.to_string().starts_with("the pattern cannot be understood: "), "{error}");
+        }
+    }
+}
