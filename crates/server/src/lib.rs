@@ -10,9 +10,13 @@ mod app;
 mod edge;
 pub mod error;
 pub mod extract;
+pub mod metrics;
 pub mod openapi;
 pub mod project;
 mod routes;
+pub mod security;
+pub mod serve;
+pub mod sse;
 
 pub use app::{App, Facts};
 pub use error::Error;

@@ -3,6 +3,7 @@
 mod config;
 mod control;
 mod document;
+mod event;
 mod global;
 mod instance;
 mod mcp;
@@ -21,6 +22,7 @@ use crate::openapi::Route;
 pub(crate) fn table() -> Vec<Route> {
     [
         global::routes(),
+        event::routes(),
         session::routes(),
         message::routes(),
         prompt::routes(),

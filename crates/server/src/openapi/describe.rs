@@ -1,6 +1,7 @@
 //! What follows from a handler's signature.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, response::Response};
+use http::HeaderMap;
 use schemars::JsonSchema;
 
 use super::Operation;
@@ -33,6 +34,10 @@ impl Takes for State<App> {
 }
 
 impl Takes for Link {
+    fn describe(_: &mut Operation) {}
+}
+
+impl Takes for HeaderMap {
     fn describe(_: &mut Operation) {}
 }
 
@@ -91,6 +96,11 @@ impl<T: JsonSchema> Gives for Json<T> {
 
 /// It says only what goes wrong.
 impl Gives for Error {
+    fn describe(_: &mut Operation) {}
+}
+
+/// It may be anything; the entry in the table says what.
+impl Gives for Response {
     fn describe(_: &mut Operation) {}
 }
 

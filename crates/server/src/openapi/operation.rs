@@ -97,9 +97,9 @@ impl Operation {
         self.answers.insert(200, json!({ "description": "A stream of these", "content": content }));
     }
 
-    /// It answers with text.
-    pub fn tells(&mut self) {
-        let content = json!({ "text/plain": { "schema": { "type": "string" } } });
+    /// It answers with figures for Prometheus.
+    pub fn gives_metrics(&mut self) {
+        let content = json!({ "application/openmetrics-text": { "schema": { "type": "string" } } });
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 

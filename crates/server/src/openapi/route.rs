@@ -132,13 +132,6 @@ impl Route {
         self.faults(&[Fault::Overloaded, Fault::Closing, Fault::Full])
     }
 
-    /// It takes these from the query, though its handler does not say so.
-    #[must_use]
-    pub fn takes_query<T: JsonSchema>(mut self) -> Self {
-        self.describe.push(Operation::takes_query::<T>);
-        self
-    }
-
     /// It answers with a stream of these.
     #[must_use]
     pub fn streams<T: JsonSchema>(mut self) -> Self {
@@ -146,10 +139,10 @@ impl Route {
         self
     }
 
-    /// It answers with text.
+    /// It answers with figures for Prometheus.
     #[must_use]
-    pub fn tells(mut self) -> Self {
-        self.describe.push(Operation::tells);
+    pub fn gives_metrics(mut self) -> Self {
+        self.describe.push(Operation::gives_metrics);
         self
     }
 

@@ -2,18 +2,20 @@
 //!
 //! What a client may send and what it will get differ even for one type: a field with a default may be left
 //! out of a call, but an answer always has it. So there are two sets, and a type that differs between them
-//! appears twice, for calls under its name with `Input` behind it.
+//! appears twice, for calls under its name with `Sent` behind it.
 
 use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::Fault;
 
 const PLACE: &str = "#/components/schemas/";
 /// Marks references of calls until it is known which of them differ.
 const TAKEN: &str = "#/taken/";
+/// Behind the name of a type as clients send it, where that differs. No type's own name ends like this.
+const SENT: &str = "Sent";
 
 /// Collects schemas.
 #[derive(Debug)]
@@ -51,8 +53,10 @@ impl Schemas {
     }
 
     /// The schema of a type whose fields are taken one by one.
-    pub fn fields<T: JsonSchema>(&mut self) -> Schema {
-        T::json_schema(&mut self.taken)
+    pub fn fields<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = T::json_schema(&mut self.taken).into();
+        simplify(&mut schema);
+        schema
     }
 
     /// The schema of an error.
@@ -63,15 +67,16 @@ impl Schemas {
             other => other.name(),
         };
         self.faults.entry(name).or_insert_with(|| fault.schema());
-        serde_json::json!({ "$ref": format!("{PLACE}{name}") })
+        json!({ "$ref": format!("{PLACE}{name}") })
     }
 
     /// All schemas by name. References in the document are changed to those names.
     pub(super) fn finish(mut self, document: &mut Value) -> Map<String, Value> {
-        let taken = self.taken.take_definitions(true);
+        let mut taken = self.taken.take_definitions(true);
         let mut all = self.given.take_definitions(true);
+        taken.values_mut().chain(all.values_mut()).for_each(simplify);
         let differing = differing(&taken, &all);
-        let rename = |name: &str| format!("{name}{}", if differing.contains(name) { "Input" } else { "" });
+        let rename = |name: &str| format!("{name}{}", if differing.contains(name) { SENT } else { "" });
         let rewrite = |value: &mut Value| {
             visit(value, &mut |reference| {
                 if let Some(name) = reference.strip_prefix(TAKEN) {
@@ -115,6 +120,51 @@ fn differing(taken: &Map<String, Value>, given: &Map<String, Value>) -> BTreeSet
     }
 }
 
+/// Says what OpenCode's document says. A field that may be left out is never written as null, and though
+/// null is accepted for it, no client needs to know. And the place that our types keep for what a newer
+/// server may send is not something this one sends.
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(words) => {
+            let required = words.get("required").cloned().unwrap_or_default();
+            let optional =
+                |name: &str| !required.as_array().is_some_and(|names| names.contains(&name.into()));
+            if let Some(Value::Object(fields)) = words.get_mut("properties") {
+                fields.iter_mut().filter(|(name, _)| optional(name)).for_each(|(_, field)| drop_null(field));
+            }
+            if let Some(Value::Array(options)) = words.get_mut("anyOf") {
+                options.retain(|option| !is_anything(option));
+            }
+            words.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
+
+fn is_anything(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&true.into()) && schema.get("properties").is_none()
+}
+
+fn drop_null(field: &mut Value) {
+    let Value::Object(words) = field else { return };
+    if let Some(Value::Array(types)) = words.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            words.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(options)) = words.get_mut("anyOf") {
+        options.retain(|option| *option != json!({ "type": "null" }));
+        if let [Value::Object(only)] = options.as_slice() {
+            let only = only.clone();
+            words.remove("anyOf");
+            words.extend(only);
+        }
+    }
+}
+
 /// Calls `change` with every reference.
 fn visit(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     match value {
@@ -128,5 +178,43 @@ fn visit(value: &mut Value, change: &mut impl FnMut(&mut String)) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| visit(item, change)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Outer {
+        inner: Inner,
+        same: Same,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Inner {
+        #[serde(default)]
+        list: Vec<u8>,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Same {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        maybe: Option<Box<Same>>,
+    }
+
+    #[test]
+    fn a_type_that_differs_has_two_schemas_and_so_has_what_refers_to_it() {
+        let mut schemas = Schemas::default();
+        let mut document = json!([schemas.taken::<Outer>(), schemas.given::<Outer>()]);
+        let all = schemas.finish(&mut document);
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["Inner", "InnerSent", "Outer", "OuterSent", "Same"]);
+        let reference = |name: &str| json!({ "$ref": format!("{PLACE}{name}") });
+        assert_eq!(document, json!([reference("OuterSent"), reference("Outer")]));
+        assert_eq!(all["OuterSent"]["properties"]["inner"], reference("InnerSent"));
+        assert_eq!(all["OuterSent"]["properties"]["same"], reference("Same"));
+        assert_eq!(all["Same"]["properties"]["maybe"], reference("Same"));
     }
 }

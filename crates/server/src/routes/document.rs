@@ -7,10 +7,18 @@ use bytes::Bytes;
 use http::{HeaderValue, header};
 use protocol::Extra;
 
-use crate::openapi::{self, Gives, Operation, Route};
+use crate::{
+    metrics,
+    openapi::{self, Gives, Method, Operation, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/doc", "doc.get", document).summary("Get this document")]
+    vec![
+        Route::get("/doc", "doc.get", document).summary("Get this document"),
+        Route::opaque(Method::Get, "/metrics", "metrics.get", metrics::metrics)
+            .summary("Get figures for Prometheus")
+            .gives_metrics(),
+    ]
 }
 
 /// The document does not change while the server runs.

@@ -1,14 +1,45 @@
 //! The server as a whole.
 
-use axum::{Json, extract::State};
-use protocol::{Rest, config::Health};
+use std::borrow::Cow;
 
-use crate::{App, openapi::Route};
+use axum::{Json, extract::State};
+use protocol::{Event, Rest, config::Health};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{App, openapi::Route, sse};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/global/health", "global.health", health).summary("Whether the server is well")]
+    vec![
+        Route::get("/global/health", "global.health", health).summary("Whether the server is well"),
+        Route::get("/global/event", "global.event", sse::global_event)
+            .summary("Follow the events of all directories")
+            .streams::<GlobalEvent>(),
+    ]
 }
 
 async fn health(State(app): State<App>) -> Json<Health> {
     Json(Health { healthy: true, version: app.facts.version.clone(), extra: Rest::NONE })
+}
+
+/// An event with the place it happened at. It is written by the bus, once for all subscribers, and so has no
+/// value here, only a schema.
+enum GlobalEvent {}
+
+impl JsonSchema for GlobalEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "GlobalEvent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "An event with the place it happened at.",
+            "properties": {
+                "directory": { "type": "string", "description": "The session's directory." },
+                "project": { "type": "string", "description": "The session's project." },
+                "payload": generator.subschema_for::<Event>(),
+            },
+            "required": ["payload"],
+        })
+    }
 }

@@ -104,8 +104,6 @@ impl IntoResponse for Listed {
                     headers.insert(name, value);
                 }
             }
-            let exposed = HeaderValue::from_static("Link, X-Next-Cursor");
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         response
     }

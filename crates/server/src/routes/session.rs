@@ -114,11 +114,13 @@ async fn create(
     Ok(Json(app.sessions.create(place.home(), input).await?))
 }
 
+/// By id; a plain string, as every client's language has it for keys.
 async fn statuses(
     State(app): State<App>,
     directory: Directory,
-) -> Result<Json<BTreeMap<SessionId, SessionStatus>>, Error> {
-    Ok(Json(app.sessions.statuses(Some(&directory.path)).await?))
+) -> Result<Json<BTreeMap<String, SessionStatus>>, Error> {
+    let statuses = app.sessions.statuses(Some(&directory.path)).await?;
+    Ok(Json(statuses.into_iter().map(|(id, status)| (id.to_string(), status)).collect()))
 }
 
 async fn get(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<Session>, Error> {

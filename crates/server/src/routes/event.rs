@@ -1,0 +1,13 @@
+//! The events of one directory.
+
+use protocol::Event;
+
+use crate::{openapi::Route, sse};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/event", "event.subscribe", sse::event)
+            .summary("Follow the events of a directory")
+            .streams::<Event>(),
+    ]
+}

@@ -1,0 +1,94 @@
+//! What is not there, what is not built, and bodies that are none.
+
+use axum::{body::Body, http::Request};
+use http::header;
+use insta::assert_json_snapshot;
+use serde_json::json;
+use server::extract::MAX_BODY;
+use tower::ServiceExt;
+
+use crate::world::{World, prompt};
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_answered_in_json() {
+    let world = World::new();
+    let answers = [
+        world.expect(404, "GET", "/", None).await,
+        world.expect(404, "GET", "/session/ses_1/nothing", None).await,
+        world.expect(404, "POST", "/api/session", json!({})).await,
+        world.expect(405, "PUT", "/session", json!({})).await,
+        world.expect(405, "POST", "/global/health", None).await,
+    ];
+    assert_json_snapshot!(answers);
+}
+
+#[tokio::test]
+async fn head_is_answered_like_get_without_the_body() {
+    let world = World::new();
+    let answer = world.call("HEAD", "/global/health", None).await;
+    assert_eq!((answer.status.as_u16(), answer.bytes.len()), (200, 0));
+}
+
+#[tokio::test]
+async fn what_is_not_built_says_so() {
+    let world = World::new();
+    let id = world.session().await;
+    for (method, name) in [
+        ("POST", "summarize"),
+        ("POST", "init"),
+        ("POST", "command"),
+        ("POST", "shell"),
+        ("POST", "revert"),
+        ("POST", "unrevert"),
+        ("POST", "share"),
+        ("DELETE", "share"),
+    ] {
+        let answer = world.expect(501, method, &format!("/session/{id}/{name}"), json!({})).await;
+        assert_eq!(answer["name"], "NotImplemented", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_have_to_say_that_they_are_json() {
+    let world = World::new();
+    let id = world.session().await;
+    for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded")] {
+        let mut call = Request::post(format!("/session/{id}/prompt_async"));
+        if let Some(kind) = kind {
+            call = call.header(header::CONTENT_TYPE, kind);
+        }
+        let answer = world.send(call.body(Body::from(prompt("hello").to_string())).unwrap()).await;
+        assert_eq!(answer.status, 415);
+        assert_eq!(answer.json()["name"], "UnsupportedMediaType");
+    }
+    assert_eq!(world.get(&format!("/session/{id}/message")).await, json!([]));
+}
+
+#[tokio::test]
+async fn large_bodies_are_refused_announced_or_not() {
+    let world = World::new();
+    let id = world.session().await;
+    let call = || {
+        Request::post(format!("/session/{id}/prompt_async")).header(header::CONTENT_TYPE, "application/json")
+    };
+    let announced = call().header(header::CONTENT_LENGTH, MAX_BODY + 1).body(Body::empty()).unwrap();
+    assert_eq!(world.send(announced).await.status, 413);
+    let chunks = (0..=MAX_BODY / (64 * 1024)).map(|_| Ok::<_, std::io::Error>(vec![b' '; 64 * 1024]));
+    let streamed = call().body(Body::from_stream(futures::stream::iter(chunks))).unwrap();
+    let answer = world.send(streamed).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["name"]), (413, &json!("PayloadTooLarge")));
+    let mut fits = prompt(&"x".repeat(MAX_BODY - 100));
+    fits["noReply"] = json!(true);
+    world.expect(204, "POST", &format!("/session/{id}/prompt_async"), fits).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_given_up() {
+    let world = World::new();
+    let call = Request::post("/log")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>()))
+        .unwrap();
+    let answer = world.router.clone().oneshot(call).await.unwrap();
+    assert_eq!(answer.status(), 408);
+}

@@ -1,0 +1,103 @@
+//! Calls made up from the document, sensible and senseless: never a failure of the server, never a hang, and
+//! whatever is answered is what the document says.
+
+mod calls;
+mod values;
+
+use serde_json::{Value, json};
+use testkit::dice::Dice;
+
+use crate::{
+    document::operations,
+    schema::Schemas,
+    world::{Answer, World, prompt},
+};
+use calls::{Call, Known};
+
+/// Calls per operation. Each operation has a server of its own.
+const CALLS: usize = 150;
+/// Another one plays another game; a failure names the call.
+const SEED: u64 = 20_261_115;
+
+/// Things that exist, for calls to be about.
+async fn furnish(world: &World) -> Known {
+    let session = world.session().await;
+    let answer = world.post(&format!("/session/{session}/message"), prompt("hello")).await;
+    let (asking, other) = (world.session().await, world.session().await);
+    world.submit(&asking, "permission").await;
+    let permission = world.until("/permission", |list| *list != json!([])).await;
+    world.submit(&other, "question").await;
+    let question = world.until("/question", |list| *list != json!([])).await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    Known {
+        session,
+        asking,
+        message: text(&answer["info"]["id"]),
+        part: answer["parts"][1].clone(),
+        permission: text(&permission[0]["id"]),
+        question: text(&question[0]["id"]),
+        directory: world.directory(),
+    }
+}
+
+fn judge(schemas: &Schemas<'_>, operation: &Value, call: &Call, answer: &Answer) {
+    let status = answer.status.as_u16();
+    let shown = format!("{call:?}\nanswered {status} {}", String::from_utf8_lossy(&answer.bytes));
+    assert!(status < 500 || status == 501, "a failure of the server: {shown}");
+    let Some(described) = operation["responses"].get(status.to_string()) else {
+        // A path that is mangled enough is another path.
+        assert!(status == 404 && answer.json()["name"] == "NotFoundError", "not in the document: {shown}");
+        return;
+    };
+    if status >= 400 {
+        let error = answer.json();
+        let message = error.get("message").or_else(|| error["data"].get("message"));
+        let message = message.and_then(Value::as_str).unwrap_or_default();
+        assert!(!message.is_empty(), "says nothing: {shown}");
+    }
+    if let Some(schema) = described["content"].get("application/json").map(|content| &content["schema"])
+        && let Err(why) = schemas.check(schema, &answer.json())
+    {
+        panic!("{why}: {shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_breaks_the_server_and_every_answer_is_as_documented() {
+    let document = server::openapi::document();
+    let schemas = Schemas::of(&document);
+    let mut dice = Dice::new(SEED);
+    let mut successes = Vec::new();
+    for (method, path, operation) in operations(&document) {
+        let world = World::new();
+        let known = furnish(&world).await;
+        let mut good = 0;
+        for _ in 0..CALLS {
+            let call = Call::invent(&mut dice, &schemas, &known, &method, &path, operation);
+            let answer = world.send(call.build()).await;
+            judge(&schemas, operation, &call, &answer);
+            good += usize::from(answer.status.is_success());
+        }
+        successes.push((format!("{method} {path}"), good, operation["responses"].get("501").is_some()));
+        let fresh = world.session().await;
+        world.post(&format!("/session/{fresh}/message"), prompt("hello")).await;
+        assert_eq!(world.get("/global/health").await["healthy"], true);
+    }
+    // A generator that never gets through says nothing about what lies behind the door.
+    let never: Vec<_> = successes.iter().filter(|(_, good, unbuilt)| *good == 0 && !unbuilt).collect();
+    assert!(never.is_empty(), "no call got through: {never:?}");
+}
+
+#[tokio::test]
+async fn a_thousand_and_one_parts_are_too_many_and_a_thousand_are_not() {
+    let world = World::new();
+    let session = world.session().await;
+    let path = format!("/session/{session}/message");
+    let parts = |count: usize| json!({ "noReply": true, "parts": vec![json!({ "type": "text", "text": "x" }); count] });
+    world.expect(200, "POST", &path, parts(1_000)).await;
+    let refused = world.expect(400, "POST", &path, parts(1_001)).await;
+    insta::assert_json_snapshot!(refused);
+    // About as many as fit into a body.
+    world.expect(400, "POST", &path, parts(300_000)).await;
+    assert_eq!(world.get(&path).await.as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,90 @@
+//! What a client asks at start.
+
+use axum::{body::Body, http::Request};
+use insta::assert_json_snapshot;
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn a_client_gets_everything_it_wants_to_know_at_start() {
+    let world = World::new();
+    for path in [
+        "/global/health",
+        "/config",
+        "/config/providers",
+        "/provider",
+        "/agent",
+        "/command",
+        "/path",
+        "/project",
+        "/project/current",
+        "/mcp",
+        "/lsp",
+        "/formatter",
+        "/vcs",
+    ] {
+        let answer = world.get(path).await;
+        assert!(!answer.to_string().contains("sk-secret"), "{path} gives a secret away: {answer}");
+        insta::with_settings!({ description => path, omit_expression => true }, {
+            assert_json_snapshot!(format!("start{}", path.replace('/', "_")), world.redact(&answer));
+        });
+    }
+}
+
+#[tokio::test]
+async fn the_directory_comes_from_the_query_or_a_header() {
+    let world = World::new();
+    let odd = world.tree.path().join("a b%20c ä");
+    std::fs::create_dir(&odd).unwrap();
+    let odd = odd.canonicalize().unwrap().to_str().unwrap().to_owned();
+    let encoded = odd.replace('%', "%25").replace(' ', "%20").replace('ä', "%C3%A4");
+    let by_header =
+        Request::get("/path").header("x-opencode-directory", &encoded).body(Body::empty()).unwrap();
+    assert_eq!(world.send(by_header).await.json()["directory"], json!(odd));
+    let twice = encoded.replace('%', "%25");
+    assert_eq!(world.get(&format!("/path?directory={twice}")).await["directory"], json!(odd));
+    let both = Request::get("/path?directory=/").header("x-opencode-directory", &encoded);
+    assert_eq!(world.send(both.body(Body::empty()).unwrap()).await.json()["directory"], "/");
+    assert_eq!(world.get("/path?directory=").await["directory"], json!(world.directory()));
+}
+
+#[tokio::test]
+async fn a_directory_that_is_none_is_refused() {
+    let world = World::new();
+    let mut refusals = Vec::new();
+    for given in
+        ["relative", "/no/such/place", "/etc/passwd", "/tmp%00", "../../etc", "%ff", "/etc/passwd/.."]
+    {
+        let refused = world.expect(400, "GET", &format!("/path?directory={given}"), None).await;
+        assert_eq!(refused["data"]["kind"], "Query");
+        refusals.push(refused["data"]["message"].clone());
+    }
+    assert_json_snapshot!(refusals);
+    let header = Request::get("/path").header("x-opencode-directory", b"/\xff".as_slice());
+    let answer = world.send(header.body(Body::empty()).unwrap()).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["data"]["kind"]), (400, &json!("Headers")));
+    world.expect(400, "GET", "/path?directory=/&directory=/tmp", None).await;
+}
+
+#[tokio::test]
+async fn projects_follow_from_sessions() {
+    let world = World::new();
+    let session = world.post("/session", json!({})).await;
+    let current = world.get("/project/current").await;
+    assert_eq!(current["id"], session["projectID"]);
+    assert_eq!(current["time"]["created"], session["time"]["created"]);
+    let all = world.get("/project").await;
+    assert_eq!(all[0]["id"], session["projectID"]);
+    assert_eq!(all[0]["worktree"], current["worktree"]);
+}
+
+#[tokio::test]
+async fn clients_may_write_to_the_log() {
+    let world = World::new();
+    for level in ["debug", "info", "warn", "error"] {
+        let entry = json!({ "service": "tui", "level": level, "message": "hi", "extra": { "a": 1 } });
+        assert_eq!(world.post("/log", entry).await, json!(true));
+    }
+    world.expect(400, "POST", "/log", json!({ "service": "tui", "level": "loud", "message": "" })).await;
+}

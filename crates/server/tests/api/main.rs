@@ -1,0 +1,18 @@
+//! The routes as a client meets them: a whole server with a log in memory and a scripted runner, called
+//! without a network.
+
+#![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod contract;
+mod document;
+mod edges;
+mod generated;
+mod instance;
+mod messages;
+mod prompts;
+mod requests;
+mod schema;
+mod script;
+mod sessions;
+mod world;

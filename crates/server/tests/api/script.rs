@@ -1,0 +1,136 @@
+//! A runner that does what the prompt says, in one word.
+
+use std::sync::Arc;
+
+use engine::{
+    ports::{ChildSpec, Resolved, Runner, Runners, Unresolved, Wanted},
+    session::Turn,
+};
+use futures::{FutureExt, future::BoxFuture};
+use protocol::{
+    AgentEvent, Extra, MessageError, Todo, TurnEnd,
+    agent_event::{Answer, Ask},
+    message::{Finish, ModelRef},
+    number::Number,
+    request::{Question, QuestionOption},
+    session::Tokens,
+};
+
+/// Knows the agents `build` and `plan` and the model `demo/demo`.
+pub(crate) struct Cast;
+
+impl Runners for Cast {
+    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+        let agent = wanted.agent.unwrap_or("build").to_owned();
+        if !["build", "plan"].contains(&agent.as_str()) {
+            return Err(Unresolved::Agent { name: agent, known: "build, plan".into() });
+        }
+        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "demo"));
+        if (model.provider_id.as_str(), model.model_id.as_str()) != ("demo", "demo") {
+            let name = format!("{}/{}", model.provider_id, model.model_id);
+            return Err(Unresolved::Model { name, known: "demo/demo".into() });
+        }
+        Ok(Resolved { agent, model, runner: Arc::new(Player) })
+    }
+}
+
+struct Player;
+
+impl Runner for Player {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        play(turn).boxed()
+    }
+}
+
+async fn play(turn: Turn) -> TurnEnd {
+    let history = turn.history().await.unwrap();
+    let prompt = history.iter().find(|message| *message.info.id() == turn.prompt).unwrap();
+    let text = prompt.parts.iter().find_map(|part| part.text()).unwrap_or_default().to_owned();
+    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    match text.as_str() {
+        "wait" => {
+            say(&turn, "Waiting").await;
+            turn.cancelled().await;
+            return TurnEnd::Cancelled;
+        }
+        "fail" => return TurnEnd::Error(MessageError::unknown("as the script says")),
+        "permission" => {
+            let answer = turn.ask(permission()).await;
+            say(&turn, &format!("{answer:?}")).await;
+        }
+        "question" => {
+            let answer = turn.ask(question()).await;
+            say(&turn, &format!("{answer:?}")).await;
+        }
+        "todo" => {
+            let todo = |content: &str, status: &str| Todo {
+                content: content.into(),
+                status: status.into(),
+                priority: "high".into(),
+                extra: Extra::new(),
+            };
+            let todos = vec![todo("Write it", "completed"), todo("Test it", "pending")];
+            turn.emit(AgentEvent::Todos(todos)).await;
+        }
+        "child" => {
+            let spec = ChildSpec { title: "A child".into(), prompt: "hello".into(), ..ChildSpec::default() };
+            turn.start_child(spec).await.unwrap().wait().await.unwrap();
+        }
+        _ => say(&turn, "Hello to you").await,
+    }
+    finish(&turn).await;
+    TurnEnd::Completed
+}
+
+async fn say(turn: &Turn, text: &str) {
+    turn.emit(AgentEvent::TextStarted { key: "1".into() }).await;
+    turn.emit(AgentEvent::TextDelta { key: "1".into(), delta: text.into() }).await;
+    if text != "Waiting" {
+        turn.emit(AgentEvent::TextEnded { key: "1".into() }).await;
+    }
+}
+
+async fn finish(turn: &Turn) {
+    let tokens = Tokens { input: 10, output: 5, ..Tokens::default() };
+    turn.emit(AgentEvent::StepFinished {
+        reason: Finish::Stop,
+        tokens,
+        cost: Number(0.5),
+        snapshot: None,
+        patch: None,
+        error: None,
+    })
+    .await;
+}
+
+fn permission() -> Ask {
+    Ask::Permission {
+        permission: "bash".into(),
+        patterns: vec!["touch x".into()],
+        metadata: Extra::new(),
+        always: vec!["touch *".into()],
+        call: Some("call_1".into()),
+    }
+}
+
+fn question() -> Ask {
+    let option = |label: &str| QuestionOption {
+        label: label.into(),
+        description: format!("{label} it is"),
+        extra: protocol::Rest::NONE,
+    };
+    let question = Question {
+        question: "Tea or coffee?".into(),
+        header: "Drink".into(),
+        options: vec![option("Tea"), option("Coffee")],
+        multiple: None,
+        custom: None,
+        extra: Extra::new(),
+    };
+    Ask::Question { questions: vec![question], call: None }
+}
+
+/// What the runner says after a request was answered like this.
+pub(crate) fn echo(answer: &Answer) -> String {
+    format!("{answer:?}")
+}

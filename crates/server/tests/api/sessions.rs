@@ -1,0 +1,161 @@
+//! Sessions: list, create, look at, change, remove, stop and fork.
+
+use insta::assert_json_snapshot;
+use serde_json::{Value, json};
+
+use crate::world::{World, prompt};
+
+#[tokio::test]
+async fn a_session_can_be_created_with_and_without_a_body() {
+    let world = World::new();
+    let bare = world.expect(200, "POST", "/session", None).await;
+    let full = world
+        .post(
+            "/session",
+            json!({
+                "parentID": bare["id"], "title": "Mine", "agent": "plan", "metadata": { "x": [1] },
+                "model": { "id": "demo", "providerID": "demo" },
+                "permission": [{ "permission": "bash", "pattern": "*", "action": "ask" }],
+            }),
+        )
+        .await;
+    assert_json_snapshot!(world.redact(&json!([bare, full])));
+}
+
+#[tokio::test]
+async fn a_child_of_nobody_is_not_created() {
+    let world = World::new();
+    let answer = world.expect(404, "POST", "/session", json!({ "parentID": "ses_nobody" })).await;
+    assert_json_snapshot!(answer);
+}
+
+fn titles(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|session| session["title"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn lists_are_filtered_as_asked() {
+    let world = World::new();
+    let inside = world.tree.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let inside = inside.canonicalize().unwrap().to_str().unwrap().to_owned();
+    let top = world.post("/session", json!({ "title": "Top" })).await;
+    world.post(&format!("/session?directory={inside}"), json!({ "title": "Inside" })).await;
+    world.post("/session", json!({ "title": "Child", "parentID": top["id"] })).await;
+
+    let here = world.directory();
+    assert_eq!(titles(&world.get("/session").await).len(), 3);
+    assert_eq!(titles(&world.get(&format!("/session?directory={inside}")).await), ["Inside"]);
+    assert_eq!(titles(&world.get(&format!("/session?directory={here}&scope=project")).await).len(), 3);
+    let path = inside.trim_start_matches('/');
+    assert_eq!(titles(&world.get(&format!("/session?path={path}")).await), ["Inside"]);
+    assert_eq!(titles(&world.get("/session?search=iLD").await), ["Child"]);
+    assert_eq!(titles(&world.get("/session?roots=true").await).len(), 2);
+    assert_eq!(titles(&world.get("/session?limit=1").await).len(), 1);
+    assert_eq!(titles(&world.get("/session?start=99999999999999").await).len(), 0);
+}
+
+#[tokio::test]
+async fn a_session_can_be_read_changed_and_deleted() {
+    let world = World::new();
+    let id = world.session().await;
+    let path = format!("/session/{id}");
+    let patch = json!({ "title": "New", "metadata": { "a": 1 }, "time": { "archived": 5 } });
+    let changed = world.expect(200, "PATCH", &path, patch).await;
+    assert_eq!((&changed["title"], &changed["time"]["archived"]), (&json!("New"), &json!(5)));
+    let rules = json!({ "permission": [{ "permission": "edit", "pattern": "*", "action": "deny" }] });
+    let changed = world.expect(200, "PATCH", &path, rules).await;
+    assert_eq!(world.get(&path).await, changed);
+    assert_eq!(changed["metadata"], json!({ "a": 1 }));
+
+    assert_eq!(world.expect(200, "DELETE", &path, None).await, json!(true));
+    let gone = world.expect(404, "GET", &path, None).await;
+    assert_eq!(gone["name"], "NotFoundError");
+    assert_eq!(gone["data"]["message"], format!("Session not found: {id}"));
+}
+
+#[tokio::test]
+async fn deleting_a_busy_session_stops_it() {
+    let world = World::new();
+    let id = world.session().await;
+    world.submit(&id, "wait").await;
+    assert_eq!(world.expect(200, "DELETE", &format!("/session/{id}"), None).await, json!(true));
+    assert_eq!(world.get("/session/status").await, json!({}));
+}
+
+#[tokio::test]
+async fn status_lists_what_is_not_idle_in_the_directory() {
+    let world = World::new();
+    let id = world.session().await;
+    assert_eq!(world.get("/session/status").await, json!({}));
+    world.submit(&id, "wait").await;
+    let busy = world.until("/session/status", |status| *status != json!({})).await;
+    assert_eq!(busy[&id]["type"], "busy");
+    assert_eq!(world.get("/session/status?directory=/").await, json!({}));
+    assert_eq!(world.expect(200, "POST", &format!("/session/{id}/abort"), None).await, json!(true));
+    assert_eq!(world.get("/session/status").await, json!({}));
+}
+
+#[tokio::test]
+async fn aborting_what_nobody_knows_is_true_as_in_opencode() {
+    let world = World::new();
+    assert_eq!(world.expect(200, "POST", "/session/ses_nobody/abort", None).await, json!(true));
+    assert_eq!(world.expect(400, "POST", "/session/nobody/abort", None).await["data"]["kind"], "Params");
+}
+
+#[tokio::test]
+async fn children_are_listed_for_their_parent() {
+    let world = World::new();
+    let id = world.session().await;
+    world.post(&format!("/session/{id}/message"), prompt("child")).await;
+    let children = world.get(&format!("/session/{id}/children")).await;
+    assert_eq!(titles(&children), ["A child"]);
+    assert_eq!(children[0]["parentID"], json!(id));
+    world.expect(404, "GET", "/session/ses_nobody/children", None).await;
+}
+
+#[tokio::test]
+async fn the_todo_list_is_what_the_agent_wrote() {
+    let world = World::new();
+    let id = world.session().await;
+    assert_eq!(world.get(&format!("/session/{id}/todo")).await, json!([]));
+    world.post(&format!("/session/{id}/message"), prompt("todo")).await;
+    assert_json_snapshot!(world.get(&format!("/session/{id}/todo")).await);
+    world.expect(404, "GET", "/session/ses_nobody/todo", None).await;
+}
+
+#[tokio::test]
+async fn a_diff_is_that_of_a_prompt() {
+    let world = World::new();
+    let id = world.session().await;
+    let answer = world.post(&format!("/session/{id}/message"), prompt("hello")).await;
+    let message = answer["info"]["parentID"].as_str().unwrap();
+    let path = format!("/session/{id}/diff");
+    assert_eq!(world.get(&path).await, json!([]));
+    assert_eq!(world.get(&format!("{path}?messageID={message}")).await, json!([]));
+    world.expect(404, "GET", &format!("{path}?messageID=msg_nothing"), None).await;
+    world.expect(400, "GET", &format!("{path}?messageID=nothing"), None).await;
+    world.expect(404, "GET", "/session/ses_nobody/diff", None).await;
+}
+
+#[tokio::test]
+async fn a_fork_copies_what_came_before() {
+    let world = World::new();
+    let id = world.session().await;
+    world.expect(200, "PATCH", &format!("/session/{id}"), json!({ "title": "Mine" })).await;
+    world.post(&format!("/session/{id}/message"), prompt("hello")).await;
+    let second = world.post(&format!("/session/{id}/message"), prompt("hello again")).await;
+
+    let whole = world.expect(200, "POST", &format!("/session/{id}/fork"), None).await;
+    assert_eq!(whole["title"], "Mine (fork #1)");
+    assert_eq!(whole.get("parentID"), None);
+    let fork = whole["id"].as_str().unwrap();
+    assert_eq!(world.get(&format!("/session/{fork}/message")).await.as_array().unwrap().len(), 4);
+
+    let before = json!({ "messageID": second["info"]["parentID"] });
+    let half = world.post(&format!("/session/{id}/fork"), before).await;
+    let fork = half["id"].as_str().unwrap();
+    assert_eq!(world.get(&format!("/session/{fork}/message")).await.as_array().unwrap().len(), 2);
+    world.expect(404, "POST", &format!("/session/{id}/fork"), json!({ "messageID": "msg_nothing" })).await;
+    world.expect(404, "POST", "/session/ses_nobody/fork", None).await;
+}

@@ -1,0 +1,223 @@
+//! A server to call.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, http::Request};
+use engine::{
+    Parts, Sessions,
+    bus::Bus,
+    limits::Limits,
+    memory::Memory,
+    ports::{SystemClock, SystemRandom},
+};
+use http::{HeaderMap, StatusCode, header};
+use protocol::agent::{Agent, AgentMode};
+use serde_json::{Value, json};
+use server::{App, Facts};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+use crate::script::Cast;
+
+/// Nothing here takes longer, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server, its store and the directory it was started in.
+pub(crate) struct World {
+    pub(crate) router: Router,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) sessions: Sessions,
+    pub(crate) tree: TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.bytes)))
+    }
+}
+
+pub(crate) fn provider() -> Value {
+    let modalities = json!({ "text": true, "audio": false, "image": false, "video": false, "pdf": false });
+    json!({
+        "id": "demo", "name": "Demo", "source": "custom", "env": [], "options": { "apiKey": "sk-secret" },
+        "models": { "demo": {
+            "id": "demo", "providerID": "demo", "name": "Demo", "status": "active", "release_date": "2026-01-01",
+            "api": { "id": "demo", "url": "", "npm": "" }, "options": {}, "headers": {},
+            "capabilities": {
+                "temperature": false, "reasoning": true, "attachment": false, "toolcall": true,
+                "input": modalities, "output": modalities, "interleaved": false,
+            },
+            "cost": { "input": 0, "output": 0, "cache": { "read": 0, "write": 0 } },
+            "limit": { "context": 100_000, "output": 10_000 },
+        } },
+    })
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let tree = tempfile::tempdir().unwrap();
+        let directory = tree.path().canonicalize().unwrap().to_str().unwrap().to_owned();
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(Memory::new(bus.clone()));
+        let sessions = Sessions::new(Parts {
+            log: memory.clone(),
+            reads: memory.clone(),
+            runners: Arc::new(Cast),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            bus,
+            limits: Limits::default(),
+            version: "1.2.3".into(),
+        });
+        let facts = Facts {
+            version: "1.2.3".into(),
+            providers: vec![serde_json::from_value(provider()).unwrap()],
+            default_models: BTreeMap::from([("demo".into(), "demo".into())]),
+            agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
+            config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
+            home: "/home/ada".into(),
+            state: "/home/ada/.local/state/baton".into(),
+            config_path: "/home/ada/.config/baton".into(),
+            directory,
+        };
+        let router = server::router(App::new(sessions.clone(), facts));
+        Self { router, memory, sessions, tree }
+    }
+
+    pub(crate) fn directory(&self) -> String {
+        self.tree.path().canonicalize().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// Sends a call as it is.
+    pub(crate) async fn send(&self, call: Request<Body>) -> Answer {
+        let shown = format!("{} {}", call.method(), call.uri());
+        let answer = async {
+            let response = self.router.clone().oneshot(call).await.unwrap();
+            let (parts, body) = response.into_parts();
+            if parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
+                // It has no end; that it begins is enough here.
+                return Answer { status: parts.status, headers: parts.headers, bytes: Vec::new() };
+            }
+            let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+            Answer { status: parts.status, headers: parts.headers, bytes }
+        };
+        tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{shown} hangs"))
+    }
+
+    /// Sends a call with or without a JSON body.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: impl Into<Option<Value>>) -> Answer {
+        let call = Request::builder().method(method).uri(path);
+        let call = match body.into() {
+            Some(body) => call
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string()))
+                .unwrap(),
+            None => call.body(Body::empty()).unwrap(),
+        };
+        self.send(call).await
+    }
+
+    /// Calls, and expects this status.
+    pub(crate) async fn expect(
+        &self,
+        status: u16,
+        method: &str,
+        path: &str,
+        body: impl Into<Option<Value>>,
+    ) -> Value {
+        let answer = self.call(method, path, body).await;
+        assert_eq!(answer.status, status, "{method} {path}: {}", String::from_utf8_lossy(&answer.bytes));
+        if answer.bytes.is_empty() { Value::Null } else { answer.json() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.expect(200, "GET", path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        self.expect(200, "POST", path, body).await
+    }
+
+    /// A new session's id.
+    pub(crate) async fn session(&self) -> String {
+        self.post("/session", json!({})).await["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Submits a prompt without waiting for the answer.
+    pub(crate) async fn submit(&self, session: &str, text: &str) {
+        self.expect(204, "POST", &format!("/session/{session}/prompt_async"), prompt(text)).await;
+    }
+
+    /// Asks again until it is so.
+    pub(crate) async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
+        let poll = async {
+            loop {
+                let value = self.get(path).await;
+                if done(&value) {
+                    return value;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, poll).await.unwrap_or_else(|_| panic!("{path} never got there"))
+    }
+
+    /// Waits until no session is busy.
+    pub(crate) async fn idle(&self) {
+        self.until("/session/status", |status| *status == json!({})).await;
+    }
+
+    /// The same value with ids numbered by kind and times, directories and slugs hidden: for snapshots.
+    pub(crate) fn redact(&self, value: &Value) -> Value {
+        let mut seen = Vec::new();
+        redact(value, &self.directory(), &mut seen)
+    }
+}
+
+/// A prompt of one text.
+pub(crate) fn prompt(text: &str) -> Value {
+    json!({ "parts": [{ "type": "text", "text": text }] })
+}
+
+fn redact(value: &Value, directory: &str, seen: &mut Vec<String>) -> Value {
+    const KINDS: [&str; 5] = ["ses_", "msg_", "prt_", "per_", "que_"];
+    match value {
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| {
+                let name = redact(&json!(name), directory, seen).as_str().unwrap().to_owned();
+                let value = match name.as_str() {
+                    "slug" => json!("[slug]"),
+                    _ => redact(value, directory, seen),
+                };
+                (name, value)
+            };
+            Value::Object(fields.iter().map(field).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| redact(item, directory, seen)).collect(),
+        Value::Number(number) if number.as_f64().is_some_and(|number| number > 1e12) => json!("[time]"),
+        Value::String(text) => {
+            if let Some(kind) = KINDS.iter().find(|kind| text.starts_with(**kind) && text.len() == 30) {
+                if !seen.contains(text) {
+                    seen.push(text.clone());
+                }
+                let same = seen.iter().filter(|other| other.starts_with(*kind));
+                return json!(format!("{kind}{}", same.take_while(|other| *other != text).count() + 1));
+            }
+            let text = text.replace(directory, "[directory]").replace(&directory[1..], "[directory]");
+            match text.split_once(" session - ") {
+                Some((kind, _)) => json!(format!("{kind} session - [time]")),
+                None => json!(text),
+            }
+        }
+        other => other.clone(),
+    }
+}
