@@ -16,6 +16,6 @@ pub use error::{Deadline, Error, Headers, Retry};
 pub use event::{Finish, ModelEvent, Tokens, Usage};
 pub use model::{EventStream, Model};
 pub use request::{
-    AssistantContent, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request, Tool, ToolResult,
-    UserContent,
+    AssistantContent, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request, Sampling, Tool,
+    ToolResult, UserContent,
 };

@@ -18,6 +18,10 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// The tools the model may call.
     pub tools: Vec<Tool>,
+    /// Whether it has to call one of them.
+    pub choice: Choice,
+    /// How daring the answer is.
+    pub sampling: Sampling,
     /// Bounds for the answer.
     pub limits: Limits,
     /// 0 for the first try of this step, then the number of the retry.
@@ -33,6 +37,8 @@ impl Request {
             system: String::new(),
             messages: Vec::new(),
             tools: Vec::new(),
+            choice: Choice::Free,
+            sampling: Sampling::default(),
             limits: Limits::default(),
             attempt: 0,
         }
@@ -54,6 +60,26 @@ pub enum Purpose {
     Title,
     /// A summary that replaces older messages.
     Compaction,
+}
+
+/// Whether a model has to call a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// As it likes.
+    #[default]
+    Free,
+    /// It has to call one.
+    Required,
+}
+
+/// How daring an answer is. What is absent is left to the provider, and a model that knows no such setting
+/// is not bothered with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sampling {
+    /// 0 for the likeliest words; more for others.
+    pub temperature: Option<f64>,
+    /// The share of likely words that are considered.
+    pub top_p: Option<f64>,
 }
 
 /// Bounds for an answer.
