@@ -3,6 +3,19 @@
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+/// A client for plain HTTP. The HTTP library wants to know about TLS all the same, so it gets a configuration
+/// that trusts nobody.
+#[expect(clippy::expect_used, reason = "the set-up of a test, and the same every time")]
+pub(crate) fn http() -> reqwest::Client {
+    let config = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the usual versions of TLS")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let builder = reqwest::Client::builder().tls_backend_preconfigured(config);
+    builder.build().expect("a plain client can be built")
+}
+
 /// Calls to one server.
 #[derive(Debug, Clone)]
 pub struct Calls {
@@ -13,7 +26,7 @@ pub struct Calls {
 impl Calls {
     /// Calls to the server at `url`.
     pub fn new(url: &str) -> Self {
-        Self { http: reqwest::Client::new(), url: url.to_owned() }
+        Self { http: http(), url: url.to_owned() }
     }
 
     /// A GET that must succeed.

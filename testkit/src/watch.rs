@@ -29,7 +29,7 @@ impl std::fmt::Debug for Watch {
 impl Watch {
     /// Connects; with a cursor, after it.
     pub async fn connect(url: &str, path: &str, after: Option<u64>) -> Result<Self> {
-        let mut request = reqwest::Client::new().get(format!("{url}{path}"));
+        let mut request = crate::calls::http().get(format!("{url}{path}"));
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after.to_string());
         }

@@ -15,6 +15,9 @@ pub enum Error {
     /// The server could not be reached, or the connection broke.
     #[error("failed to talk to the server")]
     Transport(#[source] reqwest::Error),
+    /// TLS cannot be set up at all.
+    #[error("failed to set up TLS")]
+    Tls(#[source] rustls::Error),
     /// The server took too long.
     #[error("the server did not answer in time")]
     Timeout,

@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod password;
 pub mod recording;
+mod tls;
 
 pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};
 pub use error::Error;
