@@ -55,7 +55,8 @@ pub trait Reads: Send + Sync {
     /// Events with `after < position <= span.upto`, in order, at most `span.limit`.
     fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>>;
 
-    /// The oldest and newest position in the log. An empty log answers `(newest + 1, newest)`.
+    /// The oldest position that was not trimmed and the newest ever given. A log with nothing left answers
+    /// `(newest + 1, newest)`. Events that went with their session leave gaps, which are nobody's loss.
     fn bounds(&self) -> Answer<'_, (u64, u64)>;
 }
 

@@ -32,9 +32,9 @@ const STATEMENTS: usize = 64;
 /// Pages each reader keeps in memory.
 const READER_CACHE_KIB: i32 = 1_024;
 
-/// Files up to this size are checked whole at every start (about a tenth of a second); of larger ones only
-/// the tables that everything else depends on.
-const CHECK_WHOLE_BYTES: u64 = 32 * 1024 * 1024;
+/// Files up to this size are checked whole at every start, which takes some hundredths of a second; of larger
+/// ones only the tables that everything else depends on.
+const CHECK_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Small, and read at every start.
 const CHECK_TABLES: [&str; 5] = ["session", "status", "prompt", "request", "retention"];

@@ -169,8 +169,7 @@ fn with_parts(connection: &Connection, which: &str, values: &[&dyn ToSql]) -> Re
     let mut parts_of: HashMap<MessageId, Vec<Part>> = HashMap::with_capacity(found.len());
     let mut statement = snapshot.prepare_cached(&format!(
         "SELECT part.message, part.body FROM ({which}) AS wanted
-         CROSS JOIN part ON part.session = ?1 AND part.message = wanted.id
-         ORDER BY part.message, part.id"
+         CROSS JOIN part ON part.session = ?1 AND part.message = wanted.id"
     ))?;
     let mut rows = statement.query(values)?;
     while let Some(row) = rows.next()? {
@@ -178,6 +177,8 @@ fn with_parts(connection: &Connection, which: &str, values: &[&dyn ToSql]) -> Re
     }
     for message in &mut found {
         message.parts = parts_of.remove(message.info.id()).unwrap_or_default();
+        // They come in this order as a rule; SQLite would copy all bodies to make it certain.
+        message.parts.sort_by(|left, right| left.id.cmp(&right.id));
     }
     Ok(found)
 }
