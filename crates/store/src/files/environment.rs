@@ -1,0 +1,135 @@
+//! The environment as a value: captured once, and made up in tests.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// The directory of OpenCode's files inside the shared ones.
+const OPENCODE: &str = "opencode";
+
+/// What the environment says.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// All variables. Keys are among them, so they are not shown.
+    pub variables: BTreeMap<String, OsString>,
+    /// Where an administrator keeps configuration that nobody else may override.
+    pub managed: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    pub fn capture() -> Self {
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        let managed = if cfg!(target_os = "macos") {
+            "/Library/Application Support/opencode"
+        } else if cfg!(windows) {
+            r"C:\ProgramData\opencode"
+        } else {
+            "/etc/opencode"
+        };
+        Self { variables, managed: Some(managed.into()) }
+    }
+
+    /// An environment of these variables and nothing else.
+    pub fn of<N: Into<String>, V: Into<OsString>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { variables, managed: None }
+    }
+
+    /// A variable, if it is set to something.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(name).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// A variable that holds text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(OsStr::to_str)
+    }
+
+    /// Whether a switch is on: `1` or `true`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The user's home.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.absolute("HOME")
+    }
+
+    /// One of the directories of the XDG base directory specification.
+    pub fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        self.absolute(variable).or_else(|| self.home().map(|home| home.join(below_home)))
+    }
+
+    /// OpenCode's directory for a user's configuration.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config").map(|base| base.join(OPENCODE))
+    }
+
+    /// OpenCode's directory for what must not be lost.
+    pub fn opencode_data_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_DATA_HOME", ".local/share").map(|base| base.join(OPENCODE))
+    }
+
+    /// A path as people write it, from a directory: `~/` is their home.
+    pub fn resolve(&self, written: &str, from: &Path) -> PathBuf {
+        match (written.strip_prefix("~/"), self.home()) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => from.join(written),
+        }
+    }
+
+    /// The specification asks to ignore relative paths; an empty variable is one of them.
+    fn absolute(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Environment")
+            .field("variables", &self.variables.keys())
+            .field("managed", &self.managed)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_not_shown() {
+        let environment = Environment::of([("ACME_KEY", "sk-1")]);
+        assert_eq!(environment.text("ACME_KEY"), Some("sk-1"));
+        let shown = format!("{environment:?}");
+        assert!(shown.contains("ACME_KEY") && !shown.contains("sk-1"), "{shown}");
+    }
+
+    #[test]
+    fn an_empty_variable_is_not_set() {
+        let environment = Environment::of([("A", ""), ("HOME", "")]);
+        assert_eq!((environment.get("A"), environment.home()), (None, None));
+    }
+
+    #[test]
+    fn switches_are_on_when_they_say_so() {
+        let environment = Environment::of([("A", "1"), ("B", "TRUE"), ("C", "0"), ("D", "yes")]);
+        assert_eq!(
+            ["A", "B", "C", "D", "E"].map(|name| environment.is_on(name)),
+            [true, true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn a_path_is_taken_from_home_or_from_where_it_is_written() {
+        let environment = Environment::of([("HOME", "/h")]);
+        let from = Path::new("/p");
+        let resolved = ["~/a", "a", "/a", "~b"].map(|written| environment.resolve(written, from));
+        assert_eq!(resolved, ["/h/a", "/p/a", "/a", "/p/~b"].map(PathBuf::from));
+    }
+}

@@ -1,0 +1,98 @@
+//! Where Baton keeps its files, by the XDG base directory specification.
+//!
+//! A directory given by the person wins over all of it and then holds everything, so that a second server or a
+//! test can be kept apart with one option.
+
+use std::path::{Path, PathBuf};
+
+use super::Environment;
+
+/// The name of our directory inside the shared ones.
+const NAME: &str = "baton";
+
+/// The database's file name inside the data directory.
+pub const DATABASE: &str = "baton.db";
+
+/// There is no place to keep files in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no home directory is known, so there is no place for data: set HOME, or choose a data directory")]
+pub struct Homeless;
+
+/// Where things are kept. Nothing is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// What must not be lost: the database.
+    pub data: PathBuf,
+    /// What is convenient to keep.
+    pub state: PathBuf,
+    /// What was said to nobody in particular.
+    pub log: PathBuf,
+}
+
+impl Places {
+    /// The places for this user, or below `chosen` if that is given.
+    pub fn find(chosen: Option<&Path>) -> Result<Self, Homeless> {
+        Self::resolve(chosen, &Environment::capture())
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.data.join(DATABASE)
+    }
+
+    /// The places in this environment, or below `chosen` if that is given.
+    pub fn resolve(chosen: Option<&Path>, environment: &Environment) -> Result<Self, Homeless> {
+        if let Some(chosen) = chosen {
+            let data = chosen.to_path_buf();
+            return Ok(Self { state: data.join("state"), log: data.join("log"), data });
+        }
+        let base = |variable: &str, below_home: &str| {
+            environment.base(variable, below_home).map(|base| base.join(NAME)).ok_or(Homeless)
+        };
+        let data = base("XDG_DATA_HOME", ".local/share")?;
+        let state = base("XDG_STATE_HOME", ".local/state")?;
+        Ok(Self { data, log: state.join("log"), state })
+    }
+}
+
+/// The data directory: `chosen`, or `$XDG_DATA_HOME/baton`, or `~/.local/share/baton`.
+pub fn data_dir(chosen: Option<&Path>) -> Result<PathBuf, Homeless> {
+    Places::find(chosen).map(|places| places.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(chosen: Option<&str>, variables: &[(&str, &str)]) -> Result<Places, Homeless> {
+        Places::resolve(chosen.map(Path::new), &Environment::of(variables.iter().copied()))
+    }
+
+    #[test]
+    fn data_and_state_have_their_own_places_below_home() {
+        let places = resolve(None, &[("HOME", "/home/ada")]).unwrap();
+        assert_eq!(places.database(), Path::new("/home/ada/.local/share/baton/baton.db"));
+        assert_eq!(places.log, Path::new("/home/ada/.local/state/baton/log"));
+    }
+
+    #[test]
+    fn xdg_variables_win_over_home_unless_they_are_relative() {
+        let places =
+            resolve(None, &[("HOME", "/h"), ("XDG_DATA_HOME", "/data"), ("XDG_STATE_HOME", "x")]).unwrap();
+        assert_eq!(places.data, Path::new("/data/baton"));
+        assert_eq!(places.state, Path::new("/h/.local/state/baton"));
+    }
+
+    #[test]
+    fn a_chosen_directory_holds_everything() {
+        let places = resolve(Some("there"), &[("HOME", "/h"), ("XDG_DATA_HOME", "/data")]).unwrap();
+        assert_eq!(places.data, Path::new("there"));
+        assert_eq!(places.log, Path::new("there/log"));
+    }
+
+    #[test]
+    fn without_a_home_there_is_a_clear_error() {
+        assert_eq!(resolve(None, &[("HOME", "")]), Err(Homeless));
+        assert!(Homeless.to_string().contains("HOME"));
+    }
+}

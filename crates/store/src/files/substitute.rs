@@ -1,0 +1,261 @@
+//! `{env:NAME}` and `{file:path}` in a configuration's text.
+//!
+//! They are replaced before the text is read as JSON, as OpenCode does, so they work outside of strings too
+//! (`"port": {env:PORT}`). What is put in is escaped, so it can end neither a string nor a line. Comments are
+//! left alone. A variable that is not set is empty; a file that cannot be read is an error.
+//!
+//! Problems found later are at offsets of the new text; [`Substituted::origin`] tells where that was in the
+//! old one.
+
+use std::{
+    iter::Peekable,
+    path::{Path, PathBuf},
+    str::CharIndices,
+};
+
+use super::Environment;
+
+/// A text with everything put in.
+#[derive(Debug)]
+pub(super) struct Substituted {
+    pub(super) text: String,
+    replaced: Vec<Replaced>,
+    /// Variables that are not set, and where they are asked for in the old text.
+    pub(super) unset: Vec<(usize, String)>,
+    /// Files that cannot be read, where they are asked for, and why.
+    pub(super) unread: Vec<(usize, PathBuf, String)>,
+}
+
+/// What was replaced: from where to where in the new text and in the old.
+#[derive(Debug)]
+struct Replaced {
+    new: (usize, usize),
+    old: (usize, usize),
+}
+
+impl Substituted {
+    /// Where in the old text an offset of the new one was.
+    pub(super) fn origin(&self, offset: usize) -> usize {
+        match self.replaced.iter().rfind(|replaced| replaced.new.0 <= offset) {
+            None => offset,
+            Some(Replaced { new, old }) if offset < new.1 => old.0,
+            Some(Replaced { new, old }) => old.1 + (offset - new.1),
+        }
+    }
+}
+
+/// What a part of the text is.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Plain,
+    Quoted,
+    LineComment,
+    BlockComment,
+}
+
+/// Puts in what `text` asks for. Paths are relative to `from`; `read` returns a file's text, or why not.
+pub(super) fn substitute(
+    text: &str,
+    environment: &Environment,
+    from: &Path,
+    read: &dyn Fn(&Path) -> Result<String, String>,
+) -> Substituted {
+    let mut out = Substituted {
+        text: String::with_capacity(text.len()),
+        replaced: Vec::new(),
+        unset: Vec::new(),
+        unread: Vec::new(),
+    };
+    let mut part = Part::Plain;
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let rest = text.get(at..).unwrap_or_default();
+        let reference = (letter == '{' && matches!(part, Part::Plain | Part::Quoted))
+            .then(|| reference(rest, environment))
+            .flatten();
+        if let Some(reference) = reference {
+            let start = out.text.len();
+            let value = reference.value(at, environment, from, read, &mut out);
+            out.text.push_str(&escaped(&value));
+            out.replaced.push(Replaced { new: (start, out.text.len()), old: (at, at + reference.length) });
+            while letters.next_if(|(next, _)| *next < at + reference.length).is_some() {}
+            continue;
+        }
+        out.text.push(letter);
+        part = follow(part, letter, &mut letters, &mut out.text);
+    }
+    out
+}
+
+/// What comes after a letter. Two-letter signs are taken whole.
+fn follow(part: Part, letter: char, letters: &mut Peekable<CharIndices<'_>>, out: &mut String) -> Part {
+    let mut then = |expected: fn(char) -> bool| {
+        let next = letters.next_if(|(_, letter)| expected(*letter));
+        out.extend(next.map(|(_, letter)| letter));
+        next.map(|(_, letter)| letter)
+    };
+    match (part, letter) {
+        (Part::Plain, '"') => Part::Quoted,
+        (Part::Plain, '/') => match then(|next| next == '/' || next == '*') {
+            Some('/') => Part::LineComment,
+            Some(_) => Part::BlockComment,
+            None => part,
+        },
+        (Part::Quoted, '\\') => {
+            then(|next| next == '"' || next == '\\');
+            part
+        }
+        (Part::Quoted, '"') | (Part::LineComment, '\n') => Part::Plain,
+        (Part::BlockComment, '*') if then(|next| next == '/').is_some() => Part::Plain,
+        _ => part,
+    }
+}
+
+/// Something to put in.
+struct Reference {
+    what: What,
+    /// Of the reference itself, in bytes.
+    length: usize,
+}
+
+enum What {
+    Variable(String),
+    File { path: String, unset: Vec<String> },
+}
+
+impl Reference {
+    fn value(
+        &self,
+        at: usize,
+        environment: &Environment,
+        from: &Path,
+        read: &dyn Fn(&Path) -> Result<String, String>,
+        out: &mut Substituted,
+    ) -> String {
+        match &self.what {
+            What::Variable(name) => environment.text(name).map(ToOwned::to_owned).unwrap_or_else(|| {
+                out.unset.push((at, name.clone()));
+                String::new()
+            }),
+            What::File { path, unset } => {
+                out.unset.extend(unset.iter().map(|name| (at, name.clone())));
+                let path = environment.resolve(path, from);
+                match read(&path) {
+                    Ok(text) => text.trim().to_owned(),
+                    Err(reason) => {
+                        out.unread.push((at, path, reason));
+                        String::new()
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The reference at the beginning of a text, if there is one. It does not go beyond its line or string.
+fn reference(text: &str, environment: &Environment) -> Option<Reference> {
+    if let Some(name) = variable(text) {
+        return Some(Reference {
+            length: "{env:}".len() + name.len(),
+            what: What::Variable(name.to_owned()),
+        });
+    }
+    let rest = text.strip_prefix("{file:")?;
+    let (mut path, mut unset, mut skip) = (String::new(), Vec::new(), 0);
+    for (at, letter) in rest.char_indices() {
+        if at < skip {
+            continue;
+        }
+        let name = (letter == '{').then(|| rest.get(at..).and_then(variable)).flatten();
+        if let Some(name) = name {
+            match environment.text(name) {
+                Some(value) => path.push_str(value),
+                None => unset.push(name.to_owned()),
+            }
+            skip = at + "{env:}".len() + name.len();
+            continue;
+        }
+        match letter {
+            '}' if path.is_empty() => return None,
+            '}' => {
+                return Some(Reference { length: "{file:".len() + at + 1, what: What::File { path, unset } });
+            }
+            '"' | '\n' => return None,
+            letter => path.push(letter),
+        }
+    }
+    None
+}
+
+/// The name in an `{env:NAME}` at the beginning of a text.
+fn variable(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix("{env:")?.split_once('}')?;
+    (!name.is_empty() && !name.contains(['"', '\n', '{'])).then_some(name)
+}
+
+/// A text as it is written inside a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str) -> Substituted {
+        let environment =
+            Environment::of([("HOME", "/h"), ("A", "x\"\ny"), ("PORT", "80"), ("F", "{file:/secret}")]);
+        substitute(text, &environment, Path::new("/p"), &|path| match path.to_str() {
+            Some("/p/a.txt") => Ok(" one\ntwo \n".into()),
+            Some("/h/b.txt") => Ok("from {env:PORT}".into()),
+            Some("/secret") => Ok("never".into()),
+            _ => Err("it does not exist".into()),
+        })
+    }
+
+    #[test]
+    fn variables_and_files_are_put_in() {
+        let cases = [
+            (r#"{"a":"{env:PORT}"}"#, r#"{"a":"80"}"#),
+            (r#"{"a":{env:PORT}}"#, r#"{"a":80}"#),
+            (r#"["{env:A}"]"#, r#"["x\"\ny"]"#),
+            (r#"["{env:NO}!"]"#, r#"["!"]"#),
+            (r#"["{file:a.txt}"]"#, r#"["one\ntwo"]"#),
+            // What is put in is not looked at again.
+            (r#"["{file:~/b.txt}"]"#, r#"["from {env:PORT}"]"#),
+            (r#"["{env:F}"]"#, r#"["{file:/secret}"]"#),
+            (r#"["{file:{env:HOME}/b.txt}"]"#, r#"["from {env:PORT}"]"#),
+            ("// {file:no}\n[\"{env:PORT}\"]", "// {file:no}\n[\"80\"]"),
+            ("/* {file:no} */[{env:PORT}]", "/* {file:no} */[80]"),
+            (r#"["https://x", "{env:PORT}"]"#, r#"["https://x", "80"]"#),
+            (r#"["\"{env:PORT}\\"]"#, r#"["\"80\\"]"#),
+            (
+                r#"["{env:", "{file:", "{env:}", "{file:}", "{"]"#,
+                r#"["{env:", "{file:", "{env:}", "{file:}", "{"]"#,
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(run(text).text, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_place() {
+        let text = "[\n\"{env:NO}\", \"{file:{env:NO}no}\"]";
+        let out = run(text);
+        assert_eq!(out.unset, [(3, "NO".to_owned()), (15, "NO".to_owned())]);
+        assert_eq!(out.unread, [(15, PathBuf::from("/p/no"), "it does not exist".to_owned())]);
+    }
+
+    #[test]
+    fn offsets_lead_back_to_the_old_text() {
+        let text = r#"{"a":"{env:A}","b":"{env:PORT}","c":1}"#;
+        let out = run(text);
+        for key in ["\"a\"", "\"b\"", "\"c\"", "1}"] {
+            assert_eq!(out.origin(out.text.find(key).unwrap()), text.find(key).unwrap(), "{key}");
+        }
+        // Inside of what was put in, it is the reference.
+        assert_eq!(out.origin(out.text.find("80").unwrap() + 1), text.find("{env:PORT}").unwrap());
+    }
+}
