@@ -1,0 +1,129 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+
+use crate::{environment, exit, logging::Level};
+
+/// One server for coding agents that always knows when a turn is really over.
+#[derive(Debug, Parser)]
+#[command(
+    name = "baton",
+    version,
+    max_term_width = 100,
+    after_help = format!("{}\n\n{}", exit::CODES, environment::VARIABLES)
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the server
+    Serve(Serve),
+    /// Run one turn in the current directory
+    #[command(after_help = exit::CODES)]
+    Run(Run),
+    /// Watch a stream of events and report where it would mislead a client
+    #[command(after_help = "Works with every OpenCode-compatible server, and with recordings of one. \
+        Exits with 1 if there was a violation; warnings alone are no reason to fail.")]
+    Check(Check),
+    /// Print the `OpenAPI` document
+    Openapi,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Serve {
+    /// Address or name to listen on; others than this machine need a password
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) hostname: String,
+    /// Port to listen on; 0 picks a free one [default: 4096, or a free one if that is taken]
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Pages of this origin may call, besides those of this machine; may be given several times
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    pub(crate) cors: Vec<String>,
+    /// The server goes by this name, too, for instance behind a proxy; may be given several times
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub(crate) allow_host: Vec<String>,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+/// Where the engine keeps its things and what it plays.
+#[derive(Debug, Clone, Default, Group)]
+pub(crate) struct Engine {
+    /// Directory for the database and everything else [default: by the XDG specification]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// More scenarios for the demo model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scenario_file: Option<PathBuf>,
+    /// Log to standard error instead of a file
+    #[arg(long)]
+    pub(crate) print_logs: bool,
+    /// How much to log
+    #[arg(long, value_name = "LEVEL", value_enum, ignore_case = true, default_value_t = Level::Info)]
+    pub(crate) log_level: Level,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Run {
+    /// What to do; `-`, or nothing with something piped in, reads it from standard input
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Model to use, as provider/model
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Agent to use
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Go on with this session
+    #[arg(long, short, value_name = "ID", conflicts_with = "resume")]
+    pub(crate) session: Option<String>,
+    /// Go on with the latest session of this directory
+    #[arg(long = "continue", short = 'c')]
+    pub(crate) resume: bool,
+    /// How to show what happens
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Use this server instead of an engine of our own
+    #[arg(long, value_name = "URL")]
+    pub(crate) attach: Option<String>,
+    /// Allow whatever the agent asks for, and answer its questions with the first choice
+    #[arg(long, short, conflicts_with = "deny")]
+    pub(crate) yes: bool,
+    /// Refuse whatever the agent asks for (the default where nobody can be asked)
+    #[arg(long)]
+    pub(crate) deny: bool,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Check {
+    /// Address of a server, or a file of recorded events (JSON lines or server-sent events; `-` for
+    /// standard input)
+    #[arg(value_name = "URL|FILE")]
+    pub(crate) target: String,
+    /// How to show what is found
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Stop watching a server after so many seconds
+    #[arg(long, value_name = "SECS")]
+    pub(crate) timeout: Option<u64>,
+    /// Stop watching a server once everybody who was busy is idle
+    #[arg(long)]
+    pub(crate) until_idle: bool,
+}
+
+/// How things are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs: one JSON value per line
+    Json,
+}

@@ -1,0 +1,6 @@
+//! What the program can do, one module each.
+
+pub(crate) mod check;
+pub(crate) mod openapi;
+pub(crate) mod run;
+pub(crate) mod serve;

@@ -1,0 +1,139 @@
+//! Follows one turn through a stream of events: what belongs to it, and how it ended.
+
+use std::collections::HashSet;
+
+use protocol::{EndReason, Event, EventBody, Message, MessageError, MessageId, SessionId, SessionStatus};
+
+/// Follows the turn of one prompt.
+#[derive(Debug)]
+pub(super) struct Follower {
+    session: SessionId,
+    prompt: MessageId,
+    /// The session and its children, theirs included.
+    family: HashSet<SessionId>,
+    /// An idle before the prompt was stored is somebody else's.
+    accepted: bool,
+    /// How the server says our prompt ended.
+    ended: Option<EndReason>,
+    /// How the last answer ended, for servers that do not say.
+    failed: Option<EndReason>,
+}
+
+impl Follower {
+    pub(super) fn new(session: SessionId, prompt: MessageId) -> Self {
+        let family = HashSet::from([session.clone()]);
+        Self { session, prompt, family, accepted: false, ended: None, failed: None }
+    }
+
+    pub(super) fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Whether an event is about the session or one of its children.
+    pub(super) fn concerns(&self, event: &Event) -> bool {
+        event.body.session_id().is_some_and(|id| self.family.contains(id))
+    }
+
+    /// Takes the next event; how the turn ended, once it has.
+    pub(super) fn observe(&mut self, event: &Event) -> Option<EndReason> {
+        match &event.body {
+            EventBody::SessionCreated(it)
+                if it.info.parent_id.as_ref().is_some_and(|parent| self.family.contains(parent)) =>
+            {
+                self.family.insert(it.session_id.clone());
+            }
+            EventBody::MessageUpdated(it) if it.session_id == self.session => self.read(&it.info),
+            EventBody::SessionError(it) if it.session_id.as_ref() == Some(&self.session) => {
+                self.failed = it.error.as_ref().map(reason_of).or(self.failed);
+            }
+            EventBody::PromptEnded(it) if it.message_id == self.prompt => self.ended = Some(it.reason),
+            EventBody::SessionDeleted(it) if it.session_id == self.session => {
+                return Some(EndReason::Aborted);
+            }
+            EventBody::SessionStatus(it) if it.session_id == self.session && self.accepted => {
+                if let SessionStatus::Idle { reason, .. } = it.status {
+                    return Some(self.reason(reason));
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The best answer there is to how the turn ended.
+    pub(super) fn reason(&self, said: Option<EndReason>) -> EndReason {
+        self.ended.or(said).or(self.failed).unwrap_or(EndReason::Completed)
+    }
+
+    fn read(&mut self, message: &Message) {
+        match message {
+            Message::User(message) => self.accepted |= message.id == self.prompt,
+            Message::Assistant(message) => self.failed = message.error.as_ref().map(reason_of),
+        }
+    }
+}
+
+fn reason_of(error: &MessageError) -> EndReason {
+    match error {
+        MessageError::Aborted { .. } => EndReason::Aborted,
+        _ => EndReason::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn follow(events: &[Value]) -> Vec<Option<EndReason>> {
+        let mut follower = Follower::new("ses_a".parse().unwrap(), "msg_1".parse().unwrap());
+        let events = events.iter().map(|event| {
+            let mut event = event.clone();
+            event["id"] = "evt_1".into();
+            serde_json::from_value::<Event>(event).unwrap()
+        });
+        events.map(|event| follower.observe(&event)).collect()
+    }
+
+    fn status(status: &Value) -> Value {
+        json!({ "type": "session.status", "properties": { "sessionID": "ses_a", "status": status } })
+    }
+
+    fn user(id: &str) -> Value {
+        json!({ "type": "message.updated", "properties": { "sessionID": "ses_a", "info": {
+            "id": id, "sessionID": "ses_a", "role": "user", "time": { "created": 0 }, "agent": "b",
+            "model": { "providerID": "p", "modelID": "m" },
+        } } })
+    }
+
+    #[test]
+    fn an_idle_from_before_the_prompt_is_not_ours() {
+        let idle = status(&json!({ "type": "idle", "reason": "completed" }));
+        let seen =
+            follow(&[user("msg_0"), idle.clone(), user("msg_1"), status(&json!({ "type": "busy" })), idle]);
+        assert_eq!(seen, [None, None, None, None, Some(EndReason::Completed)]);
+    }
+
+    #[test]
+    fn what_the_server_says_about_our_prompt_counts_first() {
+        let ended = json!({ "type": "prompt.ended", "properties": {
+            "sessionID": "ses_a", "messageID": "msg_1", "reason": "blocked",
+        } });
+        let idle = status(&json!({ "type": "idle", "reason": "completed" }));
+        assert_eq!(follow(&[user("msg_1"), ended, idle]).pop().unwrap(), Some(EndReason::Blocked));
+    }
+
+    #[test]
+    fn a_server_that_gives_no_reason_is_read_between_the_lines() {
+        let error = |name: &str| {
+            json!({ "type": "session.error", "properties": {
+                "sessionID": "ses_a", "error": { "name": name, "data": { "message": "m" } },
+            } })
+        };
+        let idle = || status(&json!({ "type": "idle" }));
+        let end = |error| follow(&[user("msg_1"), error, idle()]).pop().unwrap().unwrap();
+        assert_eq!(end(error("UnknownError")), EndReason::Error);
+        assert_eq!(end(error("MessageAbortedError")), EndReason::Aborted);
+        assert_eq!(end(status(&json!({ "type": "busy" }))), EndReason::Completed);
+    }
+}

@@ -1,0 +1,217 @@
+//! Who runs the turn: our own engine, or a server.
+
+use std::{collections::VecDeque, path::Path, sync::Arc};
+
+use client::Client;
+use engine::{Sessions, Stream, StreamItem, bus::Scope, ports::Listing};
+use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use protocol::{
+    Event, PermissionId, QuestionId, Session, SessionId,
+    prompt::{PromptInput, SessionInput},
+    request::{Answers, PermissionReply},
+};
+use server::project::Projects;
+
+use crate::{args::Run, exit::Failure};
+
+/// A stream of events.
+pub(super) type Events = BoxStream<'static, Result<Event, Failure>>;
+
+/// Which session to use.
+#[derive(Debug)]
+pub(super) enum Choice {
+    New,
+    Latest,
+    This(String),
+}
+
+impl Choice {
+    pub(super) fn of(options: &Run) -> Self {
+        match &options.session {
+            Some(id) => Self::This(id.clone()),
+            None if options.resume => Self::Latest,
+            None => Self::New,
+        }
+    }
+}
+
+/// An answer to something the agent asked.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Permission(PermissionId, PermissionReply),
+    Question(QuestionId, Answers),
+    Dismissed(QuestionId),
+}
+
+/// Who runs the turn.
+#[derive(Debug, Clone)]
+pub(super) enum Host {
+    Local(Sessions),
+    Remote(Client),
+}
+
+impl Host {
+    /// The same host, in the session's directory: servers look things up there.
+    pub(super) fn at(self, session: &Session) -> Self {
+        match self {
+            Self::Remote(client) => Self::Remote(client.in_directory(&session.directory)),
+            local @ Self::Local(_) => local,
+        }
+    }
+
+    /// The session that was chosen, or a new one.
+    pub(super) async fn session(&self, choice: &Choice, here: &Path) -> Result<Session, Failure> {
+        let here =
+            here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
+        match choice {
+            Choice::New => self.create(here).await,
+            Choice::Latest => match self.latest(here).await? {
+                Some(session) => Ok(session),
+                None => Err(Failure::usage("there is no session in this directory to go on with")),
+            },
+            Choice::This(id) => {
+                let id = id.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+                match self {
+                    Self::Local(sessions) => Ok(sessions.get(&id).await?),
+                    Self::Remote(client) => Ok(client.session(&id).await?),
+                }
+            }
+        }
+    }
+
+    async fn create(&self, here: &str) -> Result<Session, Failure> {
+        let input = SessionInput::default();
+        match self {
+            Self::Local(sessions) => {
+                let home = Projects::default().find(here).await.home();
+                Ok(sessions.create(home, input).await?)
+            }
+            Self::Remote(client) => Ok(client.clone().in_directory(here).create_session(&input).await?),
+        }
+    }
+
+    async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
+        let all = match self {
+            Self::Local(sessions) => {
+                let directory = Some(here.to_owned());
+                let listing = Listing { directory, roots: true, limit: Some(1), ..Listing::default() };
+                sessions.list(listing).await?
+            }
+            Self::Remote(client) => client.clone().in_directory(here).sessions().await?,
+        };
+        Ok(all.into_iter().find(|session| session.parent_id.is_none() && session.directory == here))
+    }
+
+    /// Events of the session's directory. When this returns, nothing that happens is missed.
+    pub(super) async fn events(&self, session: &Session) -> Result<Events, Failure> {
+        match self {
+            Self::Local(sessions) => {
+                let scope = Scope { directory: Some(session.directory.as_str().into()) };
+                let stream = sessions.subscribe(scope.clone(), None).await?;
+                let local =
+                    Local { sessions: sessions.clone(), scope, stream, ready: VecDeque::new(), seen: None };
+                Ok(stream::try_unfold(local, Local::next).boxed())
+            }
+            Self::Remote(client) => {
+                let mut events = client.events(client::Scope::Directory, None);
+                // The first is the server's hello; from there on it tells us everything.
+                events.next().await.transpose()?;
+                Ok(events.map_ok(|received| received.event).map_err(Failure::from).boxed())
+            }
+        }
+    }
+
+    pub(super) async fn submit(&self, id: &SessionId, prompt: PromptInput) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => sessions.submit(id, prompt).await.map(drop).map_err(Failure::from),
+            Self::Remote(client) => client.prompt_async(id, &prompt).await.map_err(Failure::from),
+        }
+    }
+
+    pub(super) async fn abort(&self, id: &SessionId) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => sessions.abort(id).await.map_err(Failure::from),
+            Self::Remote(client) => client.abort(id).await.map_err(Failure::from),
+        }
+    }
+
+    /// We go down. Our own engine does, too; a server only loses whoever watched the turn.
+    pub(super) async fn interrupt(&self, id: &SessionId) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => {
+                sessions.shutdown().await;
+                Ok(())
+            }
+            Self::Remote(client) => client.abort(id).await.map_err(Failure::from),
+        }
+    }
+
+    pub(super) async fn is_idle(&self, id: &SessionId) -> Result<bool, Failure> {
+        let busy = match self {
+            Self::Local(sessions) => sessions.statuses(None).await?,
+            Self::Remote(client) => client.statuses().await?,
+        };
+        Ok(busy.get(id).is_none_or(protocol::SessionStatus::is_idle))
+    }
+
+    /// Answers. Somebody else may have been faster, which is fine.
+    pub(super) async fn reply(&self, reply: Reply) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => {
+                let replied = match &reply {
+                    Reply::Permission(id, reply) => sessions.reply_permission(id, *reply, None).await,
+                    Reply::Question(id, answers) => sessions.reply_question(id, answers.clone()).await,
+                    Reply::Dismissed(id) => sessions.reject_question(id).await,
+                };
+                match replied {
+                    Err(engine::Error::NoRequest { .. }) => Ok(()),
+                    replied => replied.map_err(Failure::from),
+                }
+            }
+            Self::Remote(client) => {
+                let replied = match &reply {
+                    Reply::Permission(id, reply) => client.reply_permission(id, *reply, None).await,
+                    Reply::Question(id, answers) => client.reply_question(id, answers.clone()).await,
+                    Reply::Dismissed(id) => client.reject_question(id).await,
+                };
+                match replied {
+                    Err(error) if error.status() == Some(404) => Ok(()),
+                    replied => replied.map_err(Failure::from),
+                }
+            }
+        }
+    }
+}
+
+/// The events of our own engine.
+struct Local {
+    sessions: Sessions,
+    scope: Scope,
+    stream: Stream,
+    ready: VecDeque<Arc<engine::bus::Frame>>,
+    /// The last durable event, to go on from.
+    seen: Option<u64>,
+}
+
+impl Local {
+    async fn next(mut self) -> Result<Option<(Event, Self)>, Failure> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                self.seen = frame.position.or(self.seen);
+                let event = serde_json::from_slice(frame.json());
+                let event =
+                    event.map_err(|error| Failure::error(format!("an event cannot be read: {error}")))?;
+                return Ok(Some((event, self)));
+            }
+            match self.stream.next().await? {
+                StreamItem::Frames(frames) => self.ready = frames.into(),
+                // Somebody held up our output for long; the text of open parts comes again.
+                StreamItem::Lagged(_) => {
+                    let stream = self.sessions.subscribe(self.scope.clone(), self.seen).await;
+                    self.stream = stream?;
+                }
+                StreamItem::End => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Shows a turn while it happens: words as they come, a line per tool, and a spinner while nothing comes.
+//!
+//! The agent's words go to standard output and everything else to standard error, so that a pipe gets the
+//! answer and nothing but the answer.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use owo_colors::OwoColorize;
+use protocol::{
+    Event, EventBody, Message, MessageError, MessageId, Part, PartBody, PartId, SessionId, SessionStatus,
+    ToolState, part::ToolPart,
+};
+use serde_json::Value;
+
+use crate::{args::Format, exit::Failure, terminal};
+
+/// How often the spinner turns.
+const TURN: Duration = Duration::from_millis(80);
+/// Longest description of what a tool does.
+const MAX_LABEL: usize = 100;
+/// Inputs that describe a call best, in this order.
+const TELLING: [&str; 6] = ["description", "command", "filePath", "pattern", "path", "url"];
+
+/// What is on the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    format: Format,
+    session: SessionId,
+    /// A person looks on.
+    watched: bool,
+    spinner: Option<ProgressBar>,
+    /// The agent's messages: a prompt has text parts, too.
+    answers: HashSet<MessageId>,
+    /// How much of a part's text is on the screen.
+    shown: HashMap<PartId, usize>,
+    /// The words end in the middle of a line.
+    mid_line: bool,
+    /// Tool calls that have had their line.
+    done: HashSet<PartId>,
+}
+
+impl Screen {
+    pub(super) fn new(format: Format, session: &SessionId) -> Self {
+        Self {
+            format,
+            session: session.clone(),
+            watched: format == Format::Text && terminal::is_watched(),
+            spinner: None,
+            answers: HashSet::new(),
+            shown: HashMap::new(),
+            mid_line: false,
+            done: HashSet::new(),
+        }
+    }
+
+    /// Shows an event of the session or one of its children.
+    pub(super) fn show(&mut self, event: &Event) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            let line = serde_json::to_string(event).unwrap_or_default();
+            return print(&format!("{line}\n"));
+        }
+        let is_ours = event.body.session_id() == Some(&self.session);
+        match &event.body {
+            EventBody::MessageUpdated(it) if is_ours => {
+                if let Message::Assistant(message) = &it.info {
+                    self.answers.insert(message.id.clone());
+                }
+            }
+            EventBody::PartDelta(it) if is_ours => {
+                if let Some(shown) = self.shown.get_mut(&it.part_id) {
+                    *shown += it.delta.len();
+                    self.say(&it.delta)?;
+                }
+            }
+            EventBody::PartUpdated(it) => self.show_part(&it.part, is_ours)?,
+            EventBody::PartRemoved(it) if self.shown.remove(&it.part_id).is_some() => {
+                self.note("the connection to the model broke; what was said so far does not count");
+            }
+            EventBody::SessionStatus(it) if is_ours => self.show_status(&it.status),
+            EventBody::SessionError(it) if is_ours => {
+                if let Some(error) =
+                    it.error.as_ref().filter(|it| !matches!(it, MessageError::Aborted { .. }))
+                {
+                    self.complain(error.message());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn show_part(&mut self, part: &Part, is_ours: bool) -> Result<(), Failure> {
+        match &part.body {
+            PartBody::Text(text) if is_ours && self.answers.contains(&part.message_id) => {
+                let shown = self.shown.entry(part.id.clone()).or_default();
+                let rest = text.text.get(*shown..).unwrap_or_default().to_owned();
+                *shown += rest.len();
+                self.say(&rest)?;
+                if !part.is_open() {
+                    self.end_line()?;
+                    self.wait();
+                }
+            }
+            PartBody::Reasoning(_) if is_ours && part.is_open() => self.spin("thinking"),
+            PartBody::Tool(tool) => self.show_tool(&part.id, tool, is_ours),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn show_tool(&mut self, id: &PartId, tool: &ToolPart, is_ours: bool) {
+        let label = label(tool);
+        let (mark, trouble) = match &tool.state {
+            ToolState::Pending(_) => return,
+            ToolState::Running(_) => return self.spin(&format!("{} {label}", tool.tool)),
+            ToolState::Completed(_) => ("✓".green().to_string(), String::new()),
+            ToolState::Error(failed) => {
+                let first = failed.error.lines().next().unwrap_or_default();
+                ("✗".red().to_string(), format!(" {}", cut(first).red()))
+            }
+        };
+        if !self.done.insert(id.clone()) {
+            return;
+        }
+        let indent = if is_ours { "" } else { "  " };
+        self.note(&format!("{indent}{mark} {} {}{trouble}", tool.tool.bold(), label.dimmed()));
+        self.wait();
+    }
+
+    fn show_status(&mut self, status: &SessionStatus) {
+        match status {
+            SessionStatus::Busy { .. } => self.wait(),
+            SessionStatus::Retry { attempt, message, .. } => {
+                self.note(&format!("{} {message}", format!("retry {attempt}:").yellow()));
+                self.spin("waiting to try again");
+            }
+            SessionStatus::Idle { .. } => self.pause(),
+        }
+    }
+
+    /// Shows that something is going on.
+    pub(super) fn wait(&mut self) {
+        self.spin("working");
+    }
+
+    fn spin(&mut self, label: &str) {
+        if !self.watched || self.mid_line {
+            return;
+        }
+        let spinner = self.spinner.get_or_insert_with(|| {
+            let spinner = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg:.dim} {elapsed:.dim}") {
+                spinner.set_style(style);
+            }
+            spinner.enable_steady_tick(TURN);
+            spinner
+        });
+        spinner.set_message(label.to_owned());
+    }
+
+    /// Leaves the line to somebody else.
+    pub(super) fn pause(&mut self) {
+        if let Some(spinner) = self.spinner.take() {
+            spinner.finish_and_clear();
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn end(&mut self) {
+        self.pause();
+        // If it cannot be printed, that was said already.
+        let _ = self.end_line();
+    }
+
+    fn say(&mut self, words: &str) -> Result<(), Failure> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.pause();
+        self.mid_line = !words.ends_with('\n');
+        print(words)
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.mid_line) { print("\n") } else { Ok(()) }
+    }
+
+    /// A line about what is going on, for whoever looks on.
+    fn note(&mut self, line: &str) {
+        if self.watched {
+            self.end();
+            terminal::note(line);
+        }
+    }
+
+    fn complain(&mut self, sentence: &str) {
+        self.end();
+        terminal::complain(&Failure::error(sentence));
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    terminal::write(text).map_err(|error| Failure::error(format!("the answer cannot be printed: {error}")))
+}
+
+/// What a call is about, in a few words.
+fn label(tool: &ToolPart) -> String {
+    let title = match &tool.state {
+        ToolState::Running(state) => state.title.as_deref(),
+        ToolState::Completed(state) => Some(state.title.as_str()),
+        ToolState::Pending(_) | ToolState::Error(_) => None,
+    };
+    let input = || TELLING.iter().find_map(|name| tool.state.input().get(*name).and_then(Value::as_str));
+    cut(title.filter(|title| !title.is_empty()).or_else(input).unwrap_or_default())
+}
+
+/// One line of bounded length.
+fn cut(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= MAX_LABEL {
+        return line.to_owned();
+    }
+    line.chars().take(MAX_LABEL - 1).chain(['…']).collect()
+}

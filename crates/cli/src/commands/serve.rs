@@ -1,0 +1,183 @@
+//! `baton serve`: the server, from its first line to its last.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
+
+use server::{
+    App, metrics, router,
+    security::{self, Policy},
+    serve::serve_and_close,
+};
+use tokio::{
+    net::{TcpListener, TcpSocket, lookup_host},
+    time::timeout,
+};
+
+use crate::{
+    args::Serve,
+    environment,
+    exit::{Exit, Failure},
+    logging,
+    signals::Signals,
+    terminal,
+    wiring::{self, Engine},
+};
+
+/// OpenCode's port, where clients look first.
+const PORT: u16 = 4096;
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1_024;
+/// How long the store may take to close after everything else has ended.
+const CLOSING: Duration = Duration::from_millis(450);
+/// Enough for every connection, and few enough that no tool the agent starts stumbles over the number.
+const FILES: u64 = 8_192;
+/// OpenCode's SDK starts whatever is called this and waits for OpenCode's own line.
+const OPENCODE: &str = "opencode";
+
+/// Serves until it is told to stop.
+pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
+    let signals = Signals::catch();
+    let policy = policy(&options)?;
+    let places = wiring::places(&options.engine)?;
+    let target = if options.engine.print_logs {
+        logging::Target::Terminal
+    } else {
+        logging::Target::File(&places.log)
+    };
+    logging::start(&target, options.engine.log_level);
+    raise_file_limit();
+    // The port is taken first, so that a second server gives way before it repairs what is not broken; it is
+    // opened last, so that nobody sees a session in need of repair.
+    let (socket, host) = bind(&options, &policy).await?;
+    let here = std::env::current_dir()
+        .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
+    let engine = wiring::engine(&options.engine, &here).await?;
+    match listen(socket, &host) {
+        Ok((listener, address)) => {
+            run(engine, listener, &address, policy, signals).await;
+            Ok(Exit::Completed)
+        }
+        Err(failure) => {
+            engine.close().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Policy, mut signals: Signals) {
+    let app = App::new(engine.sessions.clone(), engine.facts.clone());
+    let router = security::layer(metrics::with_store(router(app), engine.counted()), policy);
+    engine.announce(address);
+    tracing::info!(address, "listening");
+    if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
+        tracing::warn!(%error, "nobody was told where the server listens");
+    }
+    let stop = async move {
+        signals.next().await;
+        tracing::info!("stopping");
+        // Whoever asks twice does not want to wait.
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(Exit::Interrupted.code().into());
+        });
+    };
+    serve_and_close(listener, router, stop, engine.sessions.shutdown()).await;
+    if timeout(CLOSING, engine.close()).await.is_err() {
+        tracing::warn!("the store was still busy; the next start puts it right");
+    }
+    tracing::info!("stopped");
+}
+
+/// What the line on standard output begins with.
+fn name() -> &'static str {
+    let called = std::env::args_os().next();
+    let called = called.as_deref().map(Path::new).and_then(Path::file_name);
+    if called.is_some_and(|called| called == OPENCODE) { "opencode server" } else { "baton" }
+}
+
+fn policy(options: &Serve) -> Result<Policy, Failure> {
+    let refuse = |error: security::Error| Failure::usage(error.to_string());
+    let mut policy = Policy::local().with_credentials(environment::credentials());
+    for host in options.allow_host.iter().chain([&options.hostname]) {
+        policy = policy.allow_host(host).map_err(refuse)?;
+    }
+    for origin in &options.cors {
+        policy = policy.allow_origin(origin).map_err(refuse)?;
+    }
+    Ok(policy)
+}
+
+/// Takes the port without opening it; the host as it is shown.
+async fn bind(options: &Serve, policy: &Policy) -> Result<(TcpSocket, String), Failure> {
+    let ip = resolve(&options.hostname).await?;
+    policy.check_bind(ip).map_err(|error| {
+        Failure::usage(error.to_string())
+            .hint("set BATON_PASSWORD, or leave --hostname out to listen on this machine only")
+    })?;
+    let host = if options.hostname.contains(':') { format!("[{ip}]") } else { options.hostname.clone() };
+    let port = options.port.unwrap_or(PORT);
+    let bound = match socket(SocketAddr::new(ip, port)) {
+        // Nobody asked for this port in particular.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && options.port.is_none() => {
+            socket(SocketAddr::new(ip, 0))
+        }
+        bound => bound,
+    };
+    bound.map(|socket| (socket, host)).map_err(|error| cannot_listen(&format!("{ip}:{port}"), &error))
+}
+
+async fn resolve(host: &str) -> Result<IpAddr, Failure> {
+    if let Ok(ip) = host.trim_start_matches('[').trim_end_matches(']').parse() {
+        return Ok(ip);
+    }
+    let unknown = |why: &str| {
+        Failure::usage(format!("\"{host}\" is no address of this machine: {why}"))
+            .hint("--hostname takes an address such as 127.0.0.1, or a name that leads to one")
+    };
+    let mut found = lookup_host((host, 0)).await.map_err(|error| unknown(&error.to_string()))?;
+    found.next().map(|address| address.ip()).ok_or_else(|| unknown("it leads nowhere"))
+}
+
+fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait until the last connections of the previous server are forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn listen(socket: TcpSocket, host: &str) -> Result<(TcpListener, String), Failure> {
+    let port = socket.local_addr().map_or(0, |address| address.port());
+    let address = format!("{host}:{port}");
+    let listener = socket.listen(BACKLOG).map_err(|error| cannot_listen(&address, &error))?;
+    Ok((listener, format!("http://{address}")))
+}
+
+fn cannot_listen(address: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::usage(format!("{address} is in use by another program"))
+            .hint("--port 0 picks a free port"),
+        io::ErrorKind::PermissionDenied => {
+            Failure::usage(format!("{address} may not be listened on: {error}"))
+                .hint("ports below 1024 are for the system; --port 0 picks a free one")
+        }
+        _ => Failure::usage(format!("{address} cannot be listened on: {error}")),
+    }
+}
+
+/// Every subscriber is a file to the kernel, and the usual limit of 1024 is lower than ours.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= FILES) {
+        return;
+    }
+    limit.current = Some(limit.maximum.map_or(FILES, |maximum| maximum.min(FILES)));
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+}

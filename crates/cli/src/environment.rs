@@ -1,0 +1,69 @@
+//! What the environment says: passwords and a configuration. Everything else is said on the command line.
+
+use std::path::PathBuf;
+
+use client::{Client, Password};
+use protocol::config::Config;
+use server::security::Credentials;
+
+use crate::exit::Failure;
+
+/// Baton's own name for the password, and OpenCode's.
+pub(crate) const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
+const USER: &str = "OPENCODE_SERVER_USERNAME";
+/// How OpenCode's SDK hands a configuration to the server it starts.
+pub(crate) const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+const DEFAULT_USER: &str = "opencode";
+
+/// The table for `--help`.
+pub(crate) const VARIABLES: &str = "\
+Environment:
+  BATON_PASSWORD, OPENCODE_SERVER_PASSWORD  the server's password
+  OPENCODE_SERVER_USERNAME                  its user name (default: opencode)
+  OPENCODE_CONFIG_CONTENT                   a configuration, as JSON
+  NO_COLOR                                  no colours";
+
+fn read(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "this is one of the two doors to the environment")]
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn password() -> Option<String> {
+    PASSWORDS.into_iter().find_map(read)
+}
+
+/// What callers of our server have to know.
+pub(crate) fn credentials() -> Option<Credentials> {
+    Credentials::new(read(USER).as_deref(), &password()?)
+}
+
+/// A client for somebody else's server, with the password if there is one.
+pub(crate) fn client(address: &str) -> Result<Client, Failure> {
+    let client = Client::new(address).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(match password() {
+        Some(password) => {
+            client.with_login(read(USER).unwrap_or_else(|| DEFAULT_USER.into()), Password::new(password))
+        }
+        None => client,
+    })
+}
+
+/// The configuration that whoever started us has handed over.
+pub(crate) fn config() -> Result<Config, Failure> {
+    let Some(text) = read(CONFIG) else { return Ok(Config::default()) };
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("{CONFIG} is not a configuration: {error}"))
+            .hint("it holds one JSON object, such as {\"model\": \"demo/baton\"}")
+    })
+}
+
+/// The person's home directory.
+pub(crate) fn home() -> PathBuf {
+    std::env::home_dir().unwrap_or_default()
+}
+
+/// Where configuration files are looked for.
+pub(crate) fn config_directory() -> PathBuf {
+    let xdg = read("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    xdg.unwrap_or_else(|| home().join(".config")).join("baton")
+}

@@ -1,0 +1,152 @@
+//! The program's own log: JSON lines in a file that does not grow for ever, or plain lines on standard error.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use clap::ValueEnum;
+use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::terminal;
+
+/// The file inside the log directory.
+const FILE: &str = "baton.log";
+/// A file that has grown this large is put aside.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// So many files are put aside before the oldest is removed.
+const KEPT: usize = 3;
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Level {
+    Trace,
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Trace => Self::TRACE,
+            Level::Debug => Self::DEBUG,
+            Level::Info => Self::INFO,
+            Level::Warn => Self::WARN,
+            Level::Error => Self::ERROR,
+        }
+    }
+}
+
+/// Where the log goes.
+#[derive(Debug)]
+pub(crate) enum Target<'a> {
+    /// A file in this directory.
+    File(&'a Path),
+    /// Standard error.
+    Terminal,
+}
+
+/// Starts logging, for the rest of the program. A log that cannot be written is mentioned and done without.
+pub(crate) fn start(target: &Target<'_>, level: Level) {
+    let registry = tracing_subscriber::registry().with(LevelFilter::from(level));
+    let started = match target {
+        Target::Terminal => {
+            registry.with(fmt::layer().with_writer(io::stderr).with_ansi(terminal::is_watched())).try_init()
+        }
+        Target::File(directory) => match Rotating::open(directory, MAX_BYTES) {
+            Ok(file) => registry.with(fmt::layer().json().with_writer(Mutex::new(file))).try_init(),
+            Err(error) => {
+                terminal::note(&format!(
+                    "no log is kept: {} cannot be written: {error}",
+                    directory.display()
+                ));
+                return;
+            }
+        },
+    };
+    if let Err(error) = started {
+        terminal::note(&format!("no log is kept: {error}"));
+    }
+}
+
+/// A file that is put aside when it has grown too large.
+#[derive(Debug)]
+struct Rotating {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    max: u64,
+}
+
+impl Rotating {
+    fn open(directory: &Path, max: u64) -> io::Result<Self> {
+        // What people say to agents may end up in here, so it is nobody else's.
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let path = directory.join(FILE);
+        let file = append(&path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { path, file, bytes, max })
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        let aside = |number: usize| self.path.with_extension(format!("log.{number}"));
+        for number in (1..KEPT).rev() {
+            // The first few times there is nothing to move.
+            let _ = fs::rename(aside(number), aside(number + 1));
+        }
+        fs::rename(&self.path, aside(1))?;
+        self.file = append(&self.path)?;
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+impl Write for Rotating {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let length = line.len() as u64;
+        if self.bytes > 0 && self.bytes + length > self.max {
+            self.rotate()?;
+        }
+        // All of it: a line that continues in the next file is no line.
+        self.file.write_all(line)?;
+        self.bytes += length;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_put_aside_when_it_is_full_and_the_oldest_is_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = Rotating::open(directory.path(), 20).unwrap();
+        for number in 0..12 {
+            log.write_all(format!("line {number:04}\n").as_bytes()).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        assert_eq!(read("baton.log"), "line 0010\nline 0011\n");
+        assert_eq!(read("baton.log.1"), "line 0008\nline 0009\n");
+        assert_eq!(read("baton.log.3"), "line 0004\nline 0005\n");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), KEPT + 1);
+
+        let mut again = Rotating::open(directory.path(), 20).unwrap();
+        again.write_all(b"later\n").unwrap();
+        assert_eq!(read("baton.log"), "later\n", "the size of an existing file counts");
+    }
+}

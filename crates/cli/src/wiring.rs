@@ -1,0 +1,219 @@
+//! Puts the rooms together: the one place that names a store, a runner and a model.
+
+mod catalog;
+mod figures;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use agents::{
+    Roster,
+    native::{self, Native},
+};
+use engine::{
+    Parts, Sessions,
+    bus::Bus,
+    limits::Limits,
+    ports::{Clock, Random, SystemClock, SystemRandom},
+};
+use llm::demo::{self, Demo, Scenarios};
+use protocol::{config::Config, message::ModelRef};
+use server::Facts;
+use store::{
+    files::Places,
+    sqlite::{self, OpenError, Sqlite},
+};
+
+use crate::{
+    args::Engine as Options,
+    environment,
+    exit::{Failure, chain},
+};
+pub(crate) use figures::Counted;
+
+/// The name of a file in the data directory that says where its server listens.
+const ADDRESS: &str = "server.url";
+
+/// Everything behind the edge.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) sessions: Sessions,
+    pub(crate) facts: Facts,
+    store: Arc<Sqlite>,
+    places: Places,
+}
+
+/// Why there is no engine.
+#[derive(Debug)]
+pub(crate) enum Unavailable {
+    /// Another server owns the data directory; here it listens, if it says so.
+    Owned { address: Option<String>, failure: Failure },
+    /// Anything else.
+    Broken(Failure),
+}
+
+impl From<Failure> for Unavailable {
+    fn from(failure: Failure) -> Self {
+        Self::Broken(failure)
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(unavailable: Unavailable) -> Self {
+        match unavailable {
+            Unavailable::Owned { failure, .. } | Unavailable::Broken(failure) => failure,
+        }
+    }
+}
+
+/// Where things are kept.
+pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
+    Places::find(options.data_dir.as_deref())
+        .map_err(|error| Failure::usage(error.to_string()).hint("--data-dir DIR chooses one"))
+}
+
+/// Opens the store, puts an engine on it and repairs what a dead one left behind. Prompts that were waiting
+/// are taken up from here on.
+pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
+    let places = places(options)?;
+    let directory = text(directory)?;
+    let config = environment::config()?;
+    let demo = demo(options)?;
+    let bus = Arc::new(Bus::default());
+    let store = open(&places, &bus)?;
+    let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    let facts = facts(&places, directory, &config, &demo);
+    let sessions = Sessions::new(Parts {
+        log: store.clone(),
+        reads: store.clone(),
+        runners: Arc::new(roster(&config, &facts, demo, &clock, &random)),
+        clock,
+        random,
+        bus,
+        limits: Limits::default(),
+        version: facts.version.clone(),
+    });
+    let repaired = sessions.recover().await.map_err(|error| {
+        Failure::error(format!(
+            "sessions that a dead server left behind cannot be repaired: {}",
+            chain(&error)
+        ))
+    })?;
+    if repaired > 0 {
+        tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
+    }
+    Ok(Engine { sessions, facts, store, places })
+}
+
+impl Engine {
+    /// What the store has counted, for metrics.
+    pub(crate) fn counted(&self) -> Arc<Counted> {
+        Arc::new(Counted(self.store.stats()))
+    }
+
+    /// Tells other programs of this user where the server listens. Without it they have to be told.
+    pub(crate) fn announce(&self, address: &str) {
+        if let Err(error) = std::fs::write(self.places.data.join(ADDRESS), address) {
+            tracing::warn!(%error, "the server's address could not be noted");
+        }
+    }
+
+    /// Ends what is running and closes the store.
+    pub(crate) async fn close(&self) {
+        self.sessions.shutdown().await;
+        // It was never written by a program that did not listen.
+        let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
+        if let Err(error) = self.store.close().await {
+            tracing::error!(%error, "the store was not closed");
+        }
+    }
+}
+
+fn open(places: &Places, bus: &Arc<Bus>) -> Result<Arc<Sqlite>, Unavailable> {
+    let opened = Sqlite::open(&places.database(), sqlite::Options::default(), bus.clone());
+    opened.map_err(|error| {
+        let hint = "--data-dir DIR keeps another set of sessions";
+        let failure = Failure::usage(chain(&error)).hint(hint);
+        match error {
+            OpenError::Locked { .. } => {
+                let address = std::fs::read_to_string(places.data.join(ADDRESS)).ok();
+                Unavailable::Owned { address, failure }
+            }
+            _ => Unavailable::Broken(failure),
+        }
+    })
+}
+
+fn demo(options: &Options) -> Result<Demo, Failure> {
+    let broken = |error: demo::ParseError| Failure::usage(chain(&error));
+    let mut scenarios = Scenarios::built_in().map_err(broken)?;
+    if let Some(file) = &options.scenario_file {
+        let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
+        let more = Scenarios::parse(&std::fs::read_to_string(file).map_err(unreadable)?);
+        scenarios.extend(more.map_err(|error| {
+            Failure::usage(format!("{} is no scenario file: {}", file.display(), chain(&error)))
+        })?);
+    }
+    Ok(Demo::new(scenarios))
+}
+
+fn roster(
+    config: &Config,
+    facts: &Facts,
+    demo: Demo,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> Roster {
+    let default = ModelRef::new(demo::PROVIDER, demo::BATON);
+    let models: BTreeMap<String, Arc<dyn llm::Model>> =
+        BTreeMap::from([(demo::PROVIDER.to_owned(), Arc::new(demo) as Arc<dyn llm::Model>)]);
+    let named = config.model.as_deref().and_then(|name| name.split_once('/'));
+    let model = named
+        .filter(|(provider, model)| models.get(*provider).is_some_and(|provider| provider.knows(model)))
+        .map(|(provider, model)| ModelRef::new(provider, model));
+    if let (Some(name), None) = (&config.model, &model) {
+        tracing::warn!(model = name, "the configured model is not known; using {}", catalog::name(&default));
+    }
+    // Nobody's command needs to know how to get into the server that runs it.
+    let hidden = environment::PASSWORDS.into_iter().chain([environment::CONFIG]).map(str::to_owned).collect();
+    let options = native::Options { agents: facts.agents.clone(), hidden, ..native::Options::default() };
+    let native = Native::new(models.clone(), clock.clone(), random.clone(), options);
+    Roster { agents: facts.agents.clone(), models, model: model.unwrap_or(default), runner: Arc::new(native) }
+}
+
+fn facts(places: &Places, directory: String, config: &Config, demo: &Demo) -> Facts {
+    let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+    Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        providers: vec![catalog::provider(demo)],
+        default_models: BTreeMap::from([(demo::PROVIDER.to_owned(), demo::BATON.to_owned())]),
+        agents: agents(config),
+        // Writing it down leaves the secrets out.
+        config: serde_json::to_value(config).unwrap_or_default(),
+        home: shown(environment::home()),
+        state: shown(places.state.clone()),
+        config_path: shown(environment::config_directory()),
+        directory,
+    }
+}
+
+/// The agents, the configured one first: that is the one prompts get that name none.
+fn agents(config: &Config) -> Vec<protocol::agent::Agent> {
+    let mut agents = native::built_in(&[]);
+    if let Some(wanted) = &config.default_agent {
+        agents.sort_by_key(|agent| agent.name != *wanted);
+    }
+    agents
+}
+
+fn text(directory: &Path) -> Result<String, Failure> {
+    let real = directory.canonicalize();
+    let real =
+        real.map_err(|error| Failure::usage(format!("{} cannot be used: {error}", directory.display())))?;
+    real.into_os_string()
+        .into_string()
+        .map_err(|path| Failure::usage(format!("{} has a name that is not UTF-8", path.to_string_lossy())))
+}
