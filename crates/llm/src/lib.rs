@@ -11,11 +11,13 @@ mod http_date;
 mod model;
 mod request;
 pub mod retry;
+mod secret;
 
 pub use error::{Deadline, Error, Headers, Retry};
 pub use event::{Finish, ModelEvent, Tokens, Usage};
 pub use model::{EventStream, Model};
 pub use request::{
-    AssistantContent, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request, Sampling, Tool,
-    ToolResult, UserContent,
+    AssistantContent, Attachment, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request,
+    Sampling, Tool, ToolResult, UserContent,
 };
+pub use secret::{CallHeaders, Secret};

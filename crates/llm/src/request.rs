@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::CallHeaders;
 
 /// One call to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,16 @@ pub struct Request {
     pub sampling: Sampling,
     /// Bounds for the answer.
     pub limits: Limits,
+    /// One of the model's named settings, such as an effort of reasoning. A name the model does not have is
+    /// ignored: sessions outlive the models they were begun with.
+    pub variant: Option<String>,
+    /// Settings for the provider, merged into the call after everything else. Names are the provider's own, or
+    /// those of OpenCode's configuration.
+    pub options: Map<String, Value>,
+    /// Headers for the call, after the provider's and the model's.
+    pub headers: CallHeaders,
+    /// Names the conversation, for providers that find their cache by a name.
+    pub cache_key: Option<String>,
     /// 0 for the first try of this step, then the number of the retry.
     pub attempt: u32,
 }
@@ -40,6 +52,10 @@ impl Request {
             choice: Choice::Free,
             sampling: Sampling::default(),
             limits: Limits::default(),
+            variant: None,
+            options: Map::new(),
+            headers: CallHeaders::default(),
+            cache_key: None,
             attempt: 0,
         }
     }
@@ -161,6 +177,20 @@ pub struct ToolResult {
     pub output: String,
     /// Whether `output` describes a failure.
     pub is_error: bool,
+    /// Pictures and documents that belong to the answer. For providers that take none there, they follow in
+    /// the next user message.
+    pub files: Vec<Attachment>,
+}
+
+/// A picture or document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attachment {
+    /// Its media type.
+    pub mime: String,
+    /// Its name, when it has one.
+    pub name: Option<String>,
+    /// A `data:` or `http(s):` address.
+    pub url: String,
 }
 
 /// A provider and one of its models, written `provider/model`.

@@ -119,6 +119,7 @@ fn result(part: &Part) -> Option<ToolResult> {
         name: tool.tool.clone(),
         output: output.to_owned(),
         is_error,
+        files: Vec::new(),
     })
 }
 

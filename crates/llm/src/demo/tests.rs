@@ -102,7 +102,13 @@ fn fixture(name: &str) -> ToolResult {
         }
         _ => "done",
     };
-    ToolResult { id: String::new(), name: name.to_owned(), output: output.to_owned(), is_error: false }
+    ToolResult {
+        id: String::new(),
+        name: name.to_owned(),
+        output: output.to_owned(),
+        is_error: false,
+        files: Vec::new(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
