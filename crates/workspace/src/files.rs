@@ -5,8 +5,11 @@
 //! what it returns.
 
 mod edit;
+mod ends;
 mod error;
 mod list;
+mod lock;
+mod matching;
 mod read;
 mod root;
 

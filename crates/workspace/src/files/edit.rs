@@ -1,10 +1,12 @@
-//! Changing files: whole, or one exact piece at a time.
+//! Changing files: whole, or one piece at a time.
 
 use std::fs;
 use std::path::Path;
 
-use super::Error;
+use super::ends::{LineEnds, split_mark};
+use super::matching::{self, Miss, Swap};
 use super::read::{is_binary, load};
+use super::{Error, lock};
 
 /// What a file said before and says now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub struct Change {
 /// A piece of a file and what takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replacement<'a> {
-    /// The piece, exactly as it is in the file. Empty to create a file.
+    /// The piece, as nearly as it could be quoted. Empty to create a file.
     pub old: &'a str,
     /// What takes its place.
     pub new: &'a str,
@@ -38,16 +40,20 @@ pub fn current(path: &Path) -> Result<Option<String>, Error> {
 
 /// Writes a whole file, with the directories above it.
 pub fn write(path: &Path, content: &str) -> Result<Change, Error> {
-    let before = current(path)?;
-    save(path, content)?;
-    Ok(Change { before, after: content.to_owned() })
+    lock::hold([path], || {
+        let before = current(path)?;
+        save(path, content)?;
+        Ok(Change { before, after: content.to_owned() })
+    })
 }
 
-/// Replaces a piece of a file.
+/// Replaces a piece of a file. Nothing else changes it meanwhile, as long as it comes this way.
 pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> {
-    let change = plan(path, replacement)?;
-    save(path, &change.after)?;
-    Ok(change)
+    lock::hold([path], || {
+        let change = plan(path, replacement)?;
+        save(path, &change.after)?;
+        Ok(change)
+    })
 }
 
 /// What [`edit`] would do, without doing it.
@@ -61,33 +67,56 @@ pub fn plan(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> 
         }
         return Ok(Change { before: None, after: replacement.new.to_owned() });
     }
-    let bytes = load(path)?;
-    // A lossy conversion must never be written back.
-    let before = match String::from_utf8(bytes) {
-        Ok(text) if !is_binary(text.as_bytes()) => text,
-        _ => return Err(Error::Binary(path.to_owned())),
-    };
-    let after = replace(path, &before, replacement)?;
+    let before = text(path)?;
+    let after = replace(&before, replacement).map_err(|miss| refusal(path, miss))?;
+    if after == before {
+        return Err(Error::NoChange);
+    }
     Ok(Change { before: Some(before), after })
 }
 
-fn replace(path: &Path, text: &str, replacement: Replacement<'_>) -> Result<String, Error> {
-    let Replacement { old, new, all } = replacement;
-    // Models write bare newlines; a file with Windows line ends keeps them.
-    let windows = text.contains("\r\n") && !old.contains("\r\n");
-    let (old, new) = if windows {
-        (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))
-    } else {
-        (old.to_owned(), new.to_owned())
-    };
-    match text.matches(&old).count() {
-        0 => Err(Error::NoMatch(path.to_owned())),
-        count if count > 1 && !all => Err(Error::NotUnique { path: path.to_owned(), count }),
-        _ => Ok(text.replace(&old, &new)),
+/// A file that can be changed and written back. A lossy conversion must never be.
+pub(crate) fn text(path: &Path) -> Result<String, Error> {
+    match String::from_utf8(load(path)?) {
+        Ok(text) if !is_binary(text.as_bytes()) => Ok(text),
+        _ => Err(Error::Binary(path.to_owned())),
     }
 }
 
-fn save(path: &Path, content: &str) -> Result<(), Error> {
+/// Line ends and a byte order mark stay as they are in the file, whatever the model wrote.
+fn replace(before: &str, replacement: Replacement<'_>) -> Result<String, Miss> {
+    let ends = LineEnds::of(before);
+    let (mark, body) = split_mark(before);
+    let (old, new) = (plain(replacement.old), plain(replacement.new));
+    let mut after = String::with_capacity(before.len() + new.len());
+    after.push_str(mark);
+    let mut done = 0;
+    for Swap { span, text } in matching::find(body, &old, &new, replacement.all)? {
+        let replaced = body.get(span.clone()).unwrap_or_default();
+        let ends = if replaced.contains('\n') { LineEnds::of(replaced) } else { ends };
+        after.push_str(body.get(done..span.start).unwrap_or_default());
+        after.push_str(&ends.apply(&text));
+        done = span.end;
+    }
+    after.push_str(body.get(done..).unwrap_or_default());
+    Ok(after)
+}
+
+/// A text with bare line ends and without a byte order mark.
+fn plain(text: &str) -> String {
+    split_mark(text).1.replace("\r\n", "\n")
+}
+
+fn refusal(path: &Path, miss: Miss) -> Error {
+    let path = path.to_owned();
+    match miss {
+        Miss::Nowhere => Error::NoMatch(path),
+        Miss::Ambiguous { count, lines } => Error::NotUnique { path, count, lines },
+        Miss::TooLarge { first, last } => Error::MatchTooLarge { path, first, last },
+    }
+}
+
+pub(crate) fn save(path: &Path, content: &str) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
     }
@@ -111,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_exact_match_is_replaced() {
+    fn one_match_is_replaced() {
         assert_eq!(attempt("a b c", "b", "x", false).unwrap(), "a x c");
         assert_eq!(attempt("a b b", "b", "x", true).unwrap(), "a x x");
     }
@@ -119,13 +148,77 @@ mod tests {
     #[test]
     fn no_match_and_several_matches_are_refused() {
         assert!(matches!(attempt("a b c", "B", "x", false), Err(Error::NoMatch(_))));
-        assert!(matches!(attempt("a b b", "b", "x", false), Err(Error::NotUnique { count: 2, .. })));
         assert!(matches!(attempt("a", "a", "a", false), Err(Error::NoChange)));
+        let error = attempt("a b\nb", "b", "x", false).unwrap_err().to_string();
+        assert!(error.contains("found 2 times") && error.contains("at lines 1, 2"), "{error}");
+    }
+
+    #[test]
+    fn what_would_change_nothing_is_said() {
+        assert!(matches!(attempt("a\r\nb\r\n", "a\nb", "a\r\nb", false), Err(Error::NoChange)));
     }
 
     #[test]
     fn windows_line_ends_survive() {
         assert_eq!(attempt("one\r\ntwo\r\n", "one\ntwo", "1\n2", false).unwrap(), "1\r\n2\r\n");
+        assert_eq!(attempt("one\r\ntwo\r\n", "one\r\ntwo", "1\n2", false).unwrap(), "1\r\n2\r\n");
+        assert_eq!(attempt("one\r\ntwo\r\n", "two", "2\n3", false).unwrap(), "one\r\n2\r\n3\r\n");
+        assert_eq!(attempt("  one\r\n  two\r\n", "one \ntwo", "1\n2", false).unwrap(), "  1\r\n  2\r\n");
+        assert_eq!(attempt("one\ntwo\n", "one\r\ntwo", "1\r\n2", false).unwrap(), "1\n2\n");
+    }
+
+    #[test]
+    fn where_line_ends_are_mixed_the_place_decides() {
+        let mixed = "a\r\nb\r\nc\nd\n";
+        assert_eq!(attempt(mixed, "a\nb", "1\n2", false).unwrap(), "1\r\n2\r\nc\nd\n");
+        assert_eq!(attempt(mixed, "c\nd", "1\n2", false).unwrap(), "a\r\nb\r\n1\n2\n");
+        assert_eq!(attempt(mixed, "b\nc", "1\n2", false).unwrap(), "a\r\n1\r\n2\nd\n");
+    }
+
+    #[test]
+    fn a_byte_order_mark_survives() {
+        assert_eq!(attempt("\u{feff}one\ntwo", "one", "1", false).unwrap(), "\u{feff}1\ntwo");
+        assert_eq!(attempt("\u{feff}one\ntwo", "\u{feff}one", "1", false).unwrap(), "\u{feff}1\ntwo");
+        assert_eq!(attempt("\u{feff}  one\ntwo", "one \ntwo", "1", false).unwrap(), "\u{feff}  1");
+    }
+
+    #[test]
+    fn edits_of_one_file_do_not_lose_each_other() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("file");
+        let words: Vec<String> = (0..64).map(|number| format!("<{number}>")).collect();
+        fs::write(&path, words.join("\n")).unwrap();
+        let place = path.as_path();
+        std::thread::scope(|scope| {
+            for part in words.chunks(8) {
+                scope.spawn(move || {
+                    for word in part {
+                        edit(place, Replacement { old: word, new: "done", all: false }).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), vec!["done"; 64].join("\n"));
+    }
+
+    #[test]
+    fn a_large_file_is_edited_quickly() {
+        let line = "    let value = compute(first, second); // and some words to make it longer\n";
+        let mut content = line.repeat(10 * 1024 * 1024 / line.len());
+        content.push_str("    if needle {\n        found();\n    }\n");
+        for old in [
+            "needle {\n        found();",
+            "if needle {\nfound();\n}",
+            "if needle { found(); }",
+            "not there\nat all",
+        ] {
+            let start = std::time::Instant::now();
+            let _ = replace(&content, Replacement { old, new: "x", all: false });
+            assert!(start.elapsed().as_millis() < 1500, "{old}: {:?}", start.elapsed());
+        }
+        assert!(
+            replace(&content, Replacement { old: "if needle { found(); }", new: "x", all: false }).is_ok()
+        );
     }
 
     #[test]

@@ -52,15 +52,27 @@ pub enum Error {
     #[error("oldString and newString are the same: there is nothing to change")]
     NoChange,
     /// The text to replace is not there.
-    #[error("oldString was not found in {}: it has to match the file exactly, spaces and line breaks included", .0.display())]
+    #[error("oldString was not found in {}: read the file again and quote it as it is, without line numbers", .0.display())]
     NoMatch(PathBuf),
     /// The text to replace is there more than once.
-    #[error("oldString was found {count} times in {}: add surrounding lines to make it unique, or set replaceAll", .path.display())]
+    #[error("oldString was found {count} times in {} (at lines {}): add surrounding lines to make it unique, or set replaceAll", .path.display(), list(.lines))]
     NotUnique {
         /// The file.
         path: PathBuf,
         /// How often.
         count: usize,
+        /// Where the first of them begin.
+        lines: Vec<usize>,
+    },
+    /// Only something much larger is like the text to replace.
+    #[error("oldString was not found in {}; lines {first} to {last} are like it but much more: read them again and quote all that is to be replaced", .path.display())]
+    MatchTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Where it begins.
+        first: usize,
+        /// Where it ends.
+        last: usize,
     },
     /// An empty text to replace creates files and this one exists.
     #[error("{} exists already: an empty oldString only creates new files", .0.display())]
@@ -75,9 +87,13 @@ pub enum Error {
     },
 }
 
+fn list(lines: &[usize]) -> String {
+    lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl Error {
     /// Gives an error of the system the path it is about.
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound(path.to_owned()),
             _ => Self::Io { path: path.to_owned(), source },

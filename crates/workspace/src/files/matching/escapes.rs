@@ -1,0 +1,39 @@
+//! Escapes that were written out although they should have been read.
+
+/// The text with its escapes read; nothing if there are none.
+///
+/// Only a text of a model that quoted once too often looks like this, and then all of it does.
+pub(super) fn resolve(text: &str) -> Option<String> {
+    if !text.contains('\\') {
+        return None;
+    }
+    let mut read = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let meant = match (character, characters.peek()) {
+            ('\\', Some('n')) => '\n',
+            ('\\', Some('t')) => '\t',
+            ('\\', Some('r')) => '\r',
+            ('\\', Some(quoted @ ('"' | '\'' | '`' | '\\' | '$' | '\n'))) => *quoted,
+            _ => {
+                read.push(character);
+                continue;
+            }
+        };
+        characters.next();
+        read.push(meant);
+    }
+    (read != text).then_some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_read_once() {
+        assert_eq!(resolve("a\\n\\tb \\\"c\\\" \\\\n").as_deref(), Some("a\n\tb \"c\" \\n"));
+        assert_eq!(resolve("plain"), None);
+        assert_eq!(resolve("\\d+ \\"), None);
+    }
+}
