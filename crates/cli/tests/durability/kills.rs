@@ -1,0 +1,190 @@
+//! Two hundred times kill -9, each at a seeded moment, in the middle of many turns.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use client::check::{Checker, End};
+use protocol::{EventBody, MessageId, SessionStatus};
+use testkit::{
+    calls::Calls,
+    dice::Dice,
+    process::Home,
+    watch::{Seen, Watch},
+};
+
+const SEED: u64 = 20_261_115;
+const KILLS: u64 = 200;
+const SESSIONS: usize = 5;
+/// A life lasts at most this long after the server listens.
+const LIFE: u64 = 120;
+const SCENARIOS: [&str; 6] = ["simple", "slow", "read_edit", "todo", "long_tool", "parallel_tools"];
+
+/// What the outside world knows.
+#[derive(Default)]
+struct Ledger {
+    sessions: Vec<String>,
+    /// Prompts whose acceptance was acknowledged.
+    accepted: Vec<String>,
+    /// Prompts that were sent to a server that died: sent again in its next life, under the same id.
+    unsure: Vec<(String, String)>,
+    /// Every durable frame, over all lives.
+    seen: Vec<Seen>,
+}
+
+type Shared = Arc<Mutex<Ledger>>;
+
+async fn watch(url: String, ledger: Shared) {
+    let after = ledger.lock().unwrap().seen.last().and_then(|seen| seen.cursor).unwrap_or(0);
+    let Ok(mut watch) = Watch::connect(&url, "/global/event", Some(after)).await else { return };
+    while let Ok(Some(seen)) = watch.next().await {
+        assert!(!matches!(seen.event.body, EventBody::ServerResync(_)), "the cursor of the last life is still good");
+        if seen.cursor.is_some() {
+            ledger.lock().unwrap().seen.push(seen);
+        }
+    }
+}
+
+/// Prompts as fast as the server takes them, until it dies.
+async fn talk(calls: Calls, ledger: Shared, life: u64) {
+    let mut dice = Dice::new(SEED ^ (life << 8));
+    let unsure = ledger.lock().unwrap().unsure.clone();
+    for (session, message) in unsure {
+        send(&calls, &ledger, &session, "simple", &message).await;
+    }
+    for count in 0.. {
+        let known = ledger.lock().unwrap().sessions.clone();
+        if known.len() < SESSIONS {
+            let Ok(session) = calls.session().await else { return };
+            ledger.lock().unwrap().sessions.push(session);
+            continue;
+        }
+        let session = &known[usize::try_from(dice.roll(SESSIONS as u64)).unwrap()];
+        let scenario = SCENARIOS[usize::try_from(dice.roll(SCENARIOS.len() as u64)).unwrap()];
+        if !send(&calls, &ledger, session, scenario, &format!("msg_life{life}n{count}")).await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(dice.roll(40))).await;
+    }
+}
+
+async fn send(calls: &Calls, ledger: &Shared, session: &str, scenario: &str, message: &str) -> bool {
+    // Noted before it is sent: the task may be cut off at any await.
+    let entry = (session.to_owned(), message.to_owned());
+    {
+        let unsure = &mut ledger.lock().unwrap().unsure;
+        if !unsure.contains(&entry) {
+            unsure.push(entry);
+        }
+    }
+    let sent = calls.prompt(session, scenario, Some(message)).await.is_ok();
+    if sent {
+        let mut ledger = ledger.lock().unwrap();
+        ledger.unsure.retain(|(_, unsure)| unsure != message);
+        ledger.accepted.push(message.to_owned());
+    }
+    sent
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
+    let home = Home::new(env!("CARGO_BIN_EXE_baton")).unwrap();
+    let ledger = Shared::default();
+    let mut dice = Dice::new(SEED);
+    for life in 0..KILLS {
+        let server = home.start().await.unwrap();
+        let calls = Calls::new(&server.url);
+        let watcher = tokio::spawn(watch(server.url.clone(), ledger.clone()));
+        let talker = tokio::spawn(talk(calls, ledger.clone(), life));
+        tokio::time::sleep(Duration::from_millis(dice.roll(LIFE))).await;
+        server.kill().await.unwrap();
+        talker.abort();
+        let _ = talker.await;
+        watcher.await.unwrap();
+    }
+    let server = home.start().await.unwrap();
+    let calls = Calls::new(&server.url);
+    let watcher = tokio::spawn(watch(server.url.clone(), ledger.clone()));
+    let unsure = ledger.lock().unwrap().unsure.clone();
+    for (session, message) in unsure {
+        assert!(send(&calls, &ledger, &session, "simple", &message).await);
+    }
+    let sessions = ledger.lock().unwrap().sessions.clone();
+    for session in &sessions {
+        // An abort waits for idle and cuts short whatever long queue is left.
+        calls.post(&format!("/session/{session}/abort"), &serde_json::json!({})).await.unwrap();
+    }
+    assert_eq!(calls.get("/session/status").await.unwrap(), serde_json::json!({}), "no session is busy");
+    for session in &sessions {
+        let messages = calls.get(&format!("/session/{session}/message")).await.unwrap();
+        assert_closed(&messages);
+    }
+    let (status, _) = server.terminate().await.unwrap();
+    assert!(status.success(), "{status}");
+    watcher.await.unwrap();
+
+    let ledger = std::mem::take(&mut *ledger.lock().unwrap());
+    eprintln!("{} prompts accepted, {} durable events, {KILLS} kills", ledger.accepted.len(), ledger.seen.len());
+    assert!(ledger.accepted.len() as u64 > KILLS / 4, "the test did not test anything");
+    judge(&ledger);
+    same_as_one_replay(&home, &ledger).await;
+}
+
+/// No message and no part waits for a process that is dead.
+fn assert_closed(messages: &serde_json::Value) {
+    let messages: Vec<protocol::MessageWithParts> = serde_json::from_value(messages.clone()).unwrap();
+    for message in messages {
+        if let protocol::Message::Assistant(info) = &message.info {
+            assert!(info.time.completed.is_some(), "{info:?}");
+        }
+        assert!(!message.parts.iter().any(protocol::Part::is_open), "{message:?}");
+    }
+}
+
+fn judge(ledger: &Ledger) {
+    let mut started: BTreeMap<MessageId, u32> = BTreeMap::new();
+    let mut ended: BTreeMap<MessageId, u32> = BTreeMap::new();
+    let mut busy: BTreeMap<String, bool> = BTreeMap::new();
+    let mut checker = Checker::default();
+    for seen in &ledger.seen {
+        checker.observe(None, &seen.event);
+        match &seen.event.body {
+            EventBody::PromptStarted(it) => *started.entry(it.message_id.clone()).or_default() += 1,
+            EventBody::PromptEnded(it) => *ended.entry(it.message_id.clone()).or_default() += 1,
+            EventBody::SessionStatus(it) => {
+                let idle = matches!(it.status, SessionStatus::Idle { .. });
+                let was = busy.insert(it.session_id.to_string(), !idle);
+                assert!(!idle || was == Some(true), "{} became idle twice", it.session_id);
+            }
+            _ => {}
+        }
+    }
+    assert!(busy.values().all(|busy| !busy), "every started turn has its end recorded");
+    for message in &ledger.accepted {
+        let id: MessageId = message.parse().unwrap();
+        assert_eq!(ended.get(&id), Some(&1), "{message} was accepted and ended {:?} times", ended.get(&id));
+        assert!(started.get(&id).is_none_or(|count| *count == 1), "{message} was taken up more than once");
+    }
+    let report = checker.finish(End::Complete);
+    assert!(report.passed(), "{:#?}", report.violations().collect::<Vec<_>>());
+}
+
+/// What the watcher pieced together over all lives is what one replay of the log tells.
+async fn same_as_one_replay(home: &Home, ledger: &Ledger) {
+    let server = home.start().await.unwrap();
+    let mut watch = Watch::connect(&server.url, "/global/event", Some(0)).await.unwrap();
+    let mut pieced = ledger.seen.iter();
+    let mut count = 0;
+    while count < ledger.seen.len() {
+        let Some(seen) = watch.next().await.unwrap() else { panic!("the replay ended early") };
+        if seen.cursor.is_none() {
+            continue;
+        }
+        let other = pieced.next().unwrap();
+        assert_eq!((seen.cursor, &seen.event), (other.cursor, &other.event));
+        count += 1;
+    }
+    server.kill().await.unwrap();
+}

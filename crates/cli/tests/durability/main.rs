@@ -1,0 +1,13 @@
+//! The promises that only a real process can break: kill -9 at any moment, reconnects at any moment.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
+mod kills;
+mod reconnects;
