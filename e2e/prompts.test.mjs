@@ -27,6 +27,15 @@ for (const [name, connect] of clients) {
     const create = async () => (await ok(sdk.create())).id
     const statuses = (id) => story(events.tape.of(id).filter((event) => event.type === "session.status"))
     const permission = async (id) => (await events.tape.type("permission.asked", id)).properties
+    // Waits until so many prompts of a session are stored.
+    const announced = (id, count) => {
+      const prompts = new Set()
+      const isLast = (event) => {
+        if (sessionOf(event) === id && story([event])[0] === "USER") prompts.add(event.properties.info.id)
+        return prompts.size === count
+      }
+      return events.tape.until(isLast, `prompt number ${count}`)
+    }
     // Which prompt each answer belongs to, by position.
     const answered = async (id) => {
       const messages = await ok(sdk.messages(id))
@@ -221,10 +230,10 @@ for (const [name, connect] of clients) {
 
     test("prompts sent during an answer are each answered, in order, before idle", async () => {
       const id = await create()
-      await ok(sdk.promptAsync(id, ask("slow:25@20", "one")))
+      await ok(sdk.promptAsync(id, ask("slow:150@20", "one")))
       await events.tape.type("message.part.delta", id)
       const second = sdk.prompt(id, ask("simple", "two"))
-      await events.tape.until((event) => story([event])[0] === "USER" && textlessUser(event, id, 2), "the second prompt")
+      await announced(id, 2)
       const third = sdk.prompt(id, ask("simple", "three"))
       const answers = [await ok(second), await ok(third)]
       await events.tape.idle(id)
@@ -238,12 +247,6 @@ for (const [name, connect] of clients) {
         "each blocking call gets its own answer",
       )
     })
-
-    // Whether this is the `count`-th prompt of the session to be announced.
-    function textlessUser(event, id, count) {
-      const prompts = events.tape.of(id).filter((it) => story([it])[0] === "USER")
-      return new Set(prompts.map((it) => it.properties.info.id)).size >= count && sessionOf(event) === id
-    }
 
     test("an abort ends the prompts that were waiting, and says so", async () => {
       const id = await create()

@@ -32,6 +32,11 @@ describe("a stream that is opened again", () => {
     return texts
   }
 
+  const deltas = (tape, count) => {
+    let seen = 0
+    return tape.until((event) => event.type === "message.part.delta" && ++seen === count, `${count} deltas`)
+  }
+
   test("only durable events have an id, and ids count up", async () => {
     const events = await listen(baton)
     const { id } = await ok(sdk.create())
@@ -61,15 +66,11 @@ describe("a stream that is opened again", () => {
       const witness = await listen(baton)
       const first = await listen(baton)
       const { id } = await ok(sdk.create())
-      await ok(sdk.promptAsync(id, ask("slow:30@20")))
-      let deltas = 0
-      await first.tape.until((event) => event.type === "message.part.delta" && ++deltas === 5, "five deltas")
+      await ok(sdk.promptAsync(id, ask("slow:60@20")))
+      await deltas(first.tape, 5)
       await first.close()
       // What is said meanwhile is missed, and has to be made up for.
-      await witness.tape.until(
-        (event) => event.type === "message.part.delta" && --deltas < -5,
-        "some more deltas",
-      )
+      await deltas(witness.tape, 12)
       const second = await listen(baton, resume(first.tape.cursor))
       const joined = new Tape()
       for (const { event, id } of first.tape.frames) joined.push(event, id)

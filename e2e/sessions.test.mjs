@@ -136,7 +136,6 @@ for (const [name, connect] of clients) {
         sdk.children(id),
         sdk.todo(id),
         sdk.fork(id),
-        sdk.abort(id),
         sdk.messages(id),
         sdk.prompt(id, ask("simple")),
         sdk.promptAsync(id, ask("simple")),
@@ -146,6 +145,7 @@ for (const [name, connect] of clients) {
         assert.equal(error.name, "NotFoundError")
         assert.match(error.data.message, /ses_000000000000nothinghere00/)
       }
+      assert.equal(await ok(sdk.abort(id)), true, "as with OpenCode: it is not running, which is what was wanted")
     })
 
     test("with throwOnError the message of a refusal is what the server said", async () => {

@@ -64,7 +64,7 @@ const helped = {
 
 export const play = (scenario) => helped[scenario] ?? ((scene) => prompt(scene, scenario))
 
-// Whether an act has to end the server, and so needs one of its own.
+// An act that `ends` the server needs one of its own.
 export const acts = {
   abort: {
     about: "aborts a text; then aborts the idle session; then prompts again",
@@ -128,7 +128,7 @@ export const acts = {
     about: "sends two more prompts during an answer",
     run: async (scene) => {
       const { sdk, tape, id } = scene
-      await ok(sdk.promptAsync(id, ask("slow:25@20", "one")))
+      await ok(sdk.promptAsync(id, ask("slow:150@20", "one")))
       await reached(scene, "delta")
       await ok(sdk.promptAsync(id, ask("simple", "two")))
       await ok(sdk.promptAsync(id, ask("simple", "three")))

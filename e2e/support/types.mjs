@@ -34,9 +34,12 @@ export function misfits(answers) {
   const program = ts.createProgram([FILE], options, host)
   const source = program.getSourceFile(FILE)
   const first = HEAD.split("\n").length - 1
-  return ts.getPreEmitDiagnostics(program, source).map((diagnostic) => {
-    const message = ts.flattenDiagnosticMessageText(diagnostic.messageText, "\n")
-    const line = source.getLineAndCharacterOfPosition(diagnostic.start ?? 0).line - first
-    return `${answers[line]?.name ?? "?"} does not fit ${answers[line]?.type ?? "?"}: ${message}`
-  })
+  const found = new Map()
+  for (const { messageText, start } of ts.getPreEmitDiagnostics(program, source)) {
+    const answer = answers[source.getLineAndCharacterOfPosition(start ?? 0).line - first]
+    const message = ts.flattenDiagnosticMessageText(messageText, "\n")
+    // The first of many is usually the reason for the others.
+    if (!found.has(answer)) found.set(answer, `${answer?.name} does not fit ${answer?.type}: ${message}`)
+  }
+  return [...found.values()]
 }
