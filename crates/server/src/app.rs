@@ -48,6 +48,6 @@ pub struct Facts {
     pub state: String,
     /// Where configuration is kept.
     pub config_path: String,
-    /// Where the server was started: the directory of calls that name none.
+    /// Where the server was started: the directory of calls that name none. Absolute, with links followed.
     pub directory: String,
 }

@@ -1,6 +1,6 @@
 //! Which directory a call is about.
 
-use std::{path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use axum::extract::{FromRequestParts, Query};
 use http::{HeaderMap, request::Parts};
@@ -67,16 +67,25 @@ async fn check(given: String, kind: BadRequestKind) -> Result<String, Error> {
     let look = async {
         let real = tokio::fs::canonicalize(&path).await?;
         let facts = tokio::fs::metadata(&real).await?;
-        Ok::<_, std::io::Error>((real, facts.is_dir()))
+        Ok::<_, io::Error>((real, facts.is_dir()))
     };
     match tokio::time::timeout(DEADLINE, look).await {
         Err(_) => Err(refuse(kind, &given, "is on a file system that does not answer")),
-        Ok(Err(error)) => Err(refuse(kind, &given, &format!("cannot be used: {error}"))),
+        Ok(Err(error)) => Err(refuse(kind, &given, &reason(&error))),
         Ok(Ok((_, false))) => Err(refuse(kind, &given, "is not a directory")),
         Ok(Ok((real, true))) => real
             .into_os_string()
             .into_string()
             .map_err(|_| refuse(kind, &given, "has a name that is not UTF-8")),
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "does not exist".into(),
+        io::ErrorKind::NotADirectory => "is not a directory".into(),
+        io::ErrorKind::PermissionDenied => "is closed to the user this server runs as".into(),
+        _ => format!("cannot be used: {error}"),
     }
 }
 

@@ -156,11 +156,6 @@ impl Route {
         self.method
     }
 
-    /// OpenCode's operation id.
-    pub fn id(&self) -> &'static str {
-        self.id
-    }
-
     pub(super) fn document(&self, schemas: Schemas) -> (Value, Schemas) {
         let mut operation = Operation::new(self.path, schemas);
         for describe in &self.describe {

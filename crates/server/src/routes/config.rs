@@ -1,10 +1,18 @@
 //! The configuration, as far as clients may see it.
 
-use axum::{Json, extract::State};
-use protocol::{Rest, config::Config, provider::ConfiguredProviders};
-use serde::Deserialize;
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use protocol::{Rest, config::Config, provider::ConfiguredProviders, secret::without_secrets};
+use serde_json::Value;
 
-use crate::{App, Error, extract::Directory, openapi::Route};
+use crate::{
+    App,
+    extract::Directory,
+    openapi::{Gives, Operation, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -14,10 +22,24 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn config(State(app): State<App>, _: Directory) -> Result<Json<Config>, Error> {
-    // Going through the type leaves secrets out once more, should the wiring have missed one.
-    let config = Config::deserialize(&app.facts.config);
-    Ok(Json(config.map_err(|error| Error::broken(&format!("the configuration: {error}")))?))
+async fn config(State(app): State<App>, _: Directory) -> Shown {
+    // Once more, should the wiring have missed one.
+    Shown(without_secrets(&app.facts.config))
+}
+
+/// A configuration as it was read, which may hold more than this version has types for.
+struct Shown(Value);
+
+impl IntoResponse for Shown {
+    fn into_response(self) -> Response {
+        Json(self.0).into_response()
+    }
+}
+
+impl Gives for Shown {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<Config>(&[]);
+    }
 }
 
 async fn providers(State(app): State<App>, _: Directory) -> Json<ConfiguredProviders> {

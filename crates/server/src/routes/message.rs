@@ -1,5 +1,7 @@
 //! Messages and their parts.
 
+use std::error::Error as _;
+
 use axum::{
     Json,
     extract::State,
@@ -179,7 +181,10 @@ async fn update_part(
 /// has a place for whatever does not fit; taking one from a client is another matter.
 fn misfit(body: &Value) -> String {
     fn check<T: DeserializeOwned>(body: &Value) -> Option<String> {
-        T::deserialize(body).err().map(|error| error.to_string())
+        let rejection = Json::<T>::from_bytes(body.to_string().as_bytes()).err()?;
+        let reason = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
+        // The place is one in a text that the client never wrote.
+        Some(reason.split(" at line ").next().unwrap_or_default().to_owned())
     }
     let kind = body.get("type").and_then(Value::as_str).unwrap_or_default();
     let reason = match kind {
@@ -220,6 +225,10 @@ mod tests {
     #[test]
     fn parts_that_do_not_fit_say_why() {
         assert_eq!(misfit(&json!({ "type": "text" })), "missing field `text`");
+        assert_eq!(
+            misfit(&json!({ "type": "text", "text": 5 })),
+            "text: invalid type: integer `5`, expected a string"
+        );
         assert_eq!(misfit(&json!({ "type": "song" })), "type: there is no part of type \"song\"");
         assert_eq!(misfit(&json!({})), "type: there is no part of type \"\"");
     }

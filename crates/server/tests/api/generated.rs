@@ -14,8 +14,6 @@ use crate::{
 };
 use calls::{Call, Known};
 
-/// Calls per operation. Each operation has a server of its own.
-const CALLS: usize = 150;
 /// Another one plays another game; a failure names the call.
 const SEED: u64 = 20_261_115;
 
@@ -63,16 +61,26 @@ fn judge(schemas: &Schemas<'_>, operation: &Value, call: &Call, answer: &Answer)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_breaks_the_server_and_every_answer_is_as_documented() {
+async fn no_call_breaks_a_server_with_its_store_in_memory() {
+    play(World::new, 150).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_breaks_a_server_with_its_store_on_disk() {
+    play(World::on_disk, 50).await;
+}
+
+/// So many calls of every operation, each on a server of its own.
+async fn play(build: fn() -> World, calls: usize) {
     let document = server::openapi::document();
     let schemas = Schemas::of(&document);
     let mut dice = Dice::new(SEED);
     let mut successes = Vec::new();
     for (method, path, operation) in operations(&document) {
-        let world = World::new();
+        let world = build();
         let known = furnish(&world).await;
         let mut good = 0;
-        for _ in 0..CALLS {
+        for _ in 0..calls {
             let call = Call::invent(&mut dice, &schemas, &known, &method, &path, operation);
             let answer = world.send(call.build()).await;
             judge(&schemas, operation, &call, &answer);

@@ -6,7 +6,7 @@ use axum::{body::Body, http::Request};
 use engine::{memory::Fault, ports::Failure};
 use http::header;
 use insta::assert_json_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::world::{World, prompt};
@@ -47,7 +47,7 @@ async fn the_same_message_id_twice_is_one_prompt() {
 async fn the_asynchronous_form_answers_when_the_prompt_is_stored() {
     let world = World::new();
     let id = world.session().await;
-    world.memory.faults().next(1, Fault::Delay(Duration::from_millis(50)));
+    world.faults().next(1, Fault::Delay(Duration::from_millis(50)));
     world.submit(&id, "hello").await;
     let stored = world.get(&format!("/session/{id}/message")).await;
     assert_eq!(stored[0]["parts"][0]["text"], "hello");
@@ -123,7 +123,7 @@ async fn what_nobody_knows_is_refused_before_anything_is_stored() {
 async fn a_full_disk_refuses_prompts_and_still_reads() {
     let world = World::new();
     let id = world.session().await;
-    world.memory.faults().next(1, Fault::Refuse(Failure::Full));
+    world.faults().next(1, Fault::Refuse(Failure::Full));
     let path = format!("/session/{id}/prompt_async");
     let refused = world.expect(507, "POST", &path, prompt("hello")).await;
     assert_eq!(refused["name"], "InsufficientStorage");
@@ -153,4 +153,24 @@ async fn a_server_that_goes_down_accepts_nothing_more() {
     let refused = world.expect(503, "POST", &format!("/session/{id}/prompt_async"), prompt("hello")).await;
     assert_eq!(refused["_tag"], "ServiceUnavailableError");
     world.get(&format!("/session/{id}")).await;
+}
+
+#[tokio::test]
+async fn ids_that_a_client_chose_twice_do_no_harm() {
+    for world in [World::new(), World::on_disk()] {
+        let (one, two) = (world.session().await, world.session().await);
+        let part = |text: &str| json!({ "id": "prt_mine", "type": "text", "text": text });
+        let body = |parts: Vec<Value>| json!({ "messageID": "msg_mine", "parts": parts });
+        for session in [&one, &two] {
+            let path = format!("/session/{session}/message");
+            world.post(&path, body(vec![part("hello"), part("hello again")])).await;
+            let other = json!({ "parts": [part("in another message")] });
+            world.post(&path, other).await;
+            let list = world.get(&path).await;
+            assert_eq!(list.as_array().unwrap().len(), 4);
+            assert_eq!(list[0]["info"]["sessionID"], json!(session));
+            assert_eq!(list[0]["parts"].as_array().unwrap().len(), 1, "the later one wins");
+            assert_eq!(list[2]["parts"].as_array().unwrap().len(), 1);
+        }
+    }
 }

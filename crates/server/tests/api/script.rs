@@ -46,7 +46,7 @@ async fn play(turn: Turn) -> TurnEnd {
     let history = turn.history().await.unwrap();
     let prompt = history.iter().find(|message| *message.info.id() == turn.prompt).unwrap();
     let text = prompt.parts.iter().find_map(|part| part.text()).unwrap_or_default().to_owned();
-    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::step_started()).await;
     match text.as_str() {
         "wait" => {
             say(&turn, "Waiting").await;

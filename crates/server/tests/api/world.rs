@@ -7,13 +7,14 @@ use engine::{
     Parts, Sessions,
     bus::Bus,
     limits::Limits,
-    memory::Memory,
-    ports::{SystemClock, SystemRandom},
+    memory::{Faults, Memory},
+    ports::{Log, Reads, SystemClock, SystemRandom},
 };
 use http::{HeaderMap, StatusCode, header};
 use protocol::agent::{Agent, AgentMode};
 use serde_json::{Value, json};
 use server::{App, Facts};
+use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -25,9 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server, its store and the directory it was started in.
 pub(crate) struct World {
     pub(crate) router: Router,
-    pub(crate) memory: Arc<Memory>,
     pub(crate) sessions: Sessions,
     pub(crate) tree: TempDir,
+    memory: Option<Arc<Memory>>,
+    /// Where the database is, if there is one; gone when the world is.
+    _file: Option<TempDir>,
 }
 
 /// What came back.
@@ -63,14 +66,26 @@ pub(crate) fn provider() -> Value {
 }
 
 impl World {
+    /// A server whose store is a list in memory.
     pub(crate) fn new() -> Self {
-        let tree = tempfile::tempdir().unwrap();
-        let directory = tree.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
+        Self { memory: Some(memory.clone()), ..Self::on(memory, bus) }
+    }
+
+    /// A server on a real database.
+    pub(crate) fn on_disk() -> Self {
+        let (bus, file) = (Arc::new(Bus::default()), tempfile::tempdir().unwrap());
+        let store = Sqlite::open(&file.path().join("baton.db"), Options::default(), bus.clone()).unwrap();
+        Self { _file: Some(file), ..Self::on(store, bus) }
+    }
+
+    fn on<S: Log + Reads + 'static>(store: Arc<S>, bus: Arc<Bus>) -> Self {
+        let tree = tempfile::tempdir().unwrap();
+        let directory = tree.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         let sessions = Sessions::new(Parts {
-            log: memory.clone(),
-            reads: memory.clone(),
+            log: store.clone(),
+            reads: store,
             runners: Arc::new(Cast),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
@@ -90,7 +105,12 @@ impl World {
             directory,
         };
         let router = server::router(App::new(sessions.clone(), facts));
-        Self { router, memory, sessions, tree }
+        Self { router, sessions, tree, memory: None, _file: None }
+    }
+
+    /// What is to go wrong in the store.
+    pub(crate) fn faults(&self) -> &Faults {
+        self.memory.as_ref().unwrap().faults()
     }
 
     pub(crate) fn directory(&self) -> String {
