@@ -14,7 +14,9 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     ensure!(dir.join("package.json").is_file(), "there is no e2e/package.json");
     install(&dir)?;
     let baton = repo.build_baton(Profile::Dev)?;
-    command::run(program("node", &dir).arg("--test").args(args).env("BATON_BIN", baton))
+    // The files wait far more than they work, so more of them run at a time than there are cores.
+    let mut node = program("node", &dir);
+    command::run(node.args(["--test", "--test-concurrency=4"]).args(args).env("BATON_BIN", baton))
 }
 
 fn install(dir: &Path) -> Result<()> {
