@@ -1,5 +1,5 @@
 //! The log and its tables in memory: for tests, for simulations, and as the readable definition of what a
-//! backend must do with an event. See [`tables`] for the projection and [`faults`] for what can go wrong.
+//! backend must do with an event: the projection is in `memory/tables.rs`, what can go wrong in [`faults`].
 
 pub mod faults;
 mod tables;

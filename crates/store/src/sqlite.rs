@@ -2,11 +2,11 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`open`] | opens a file, or refuses it untouched |
-//! | [`schema`] | the tables and their migrations |
-//! | [`change`], [`project`] | from an event to its rows |
-//! | [`writer`], [`retention`] | group commit, and keeping the log short |
-//! | [`readers`], [`query`] | the queries, and the threads they run on |
+//! | `open`, `lock` | opens a file for one process, or refuses it untouched |
+//! | `schema` | the tables and their migrations |
+//! | `change`, `project` | from an event to its rows |
+//! | `writer`, `retention` | group commit, and keeping the log short |
+//! | `readers`, `query`, `reads` | the queries, and the threads they run on |
 
 mod change;
 mod failure;
@@ -52,6 +52,9 @@ pub const READERS: usize = 4;
 
 /// Closing waits this long for the writer. What is not finished then is undone by the next start.
 const CLOSING: Duration = Duration::from_secs(5);
+
+/// The writer waits this long for queries that are still running.
+const READERS_CLOSING: Duration = Duration::from_secs(2);
 
 /// What can be chosen about a store.
 #[derive(Clone)]
@@ -111,15 +114,20 @@ impl Sqlite {
         )
         .map_err(|source| OpenError::Sql { path: path.to_path_buf(), source })?;
         let (jobs, waiting) = mpsc::channel();
+        // Nothing is ever sent through these two: that the other end is gone is the message.
+        let (reading, readers_gone) = mpsc::channel();
         let (running, finished) = mpsc::channel();
         thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
-                writer.run(&waiting);
+                let writer = writer.run(&waiting);
+                // Only the last connection to close can clear the files away, and readers may not write.
+                let _ = readers_gone.recv_timeout(READERS_CLOSING);
+                writer.close();
                 drop(running);
             })
             .map_err(io("written to: no thread"))?;
-        let readers = Readers::start(&path, options.readers).map_err(io("read: no thread"))?;
+        let readers = Readers::start(&path, options.readers, &reading).map_err(io("read: no thread"))?;
         Ok(Arc::new(Self {
             path,
             jobs: Mutex::new(Some(jobs)),

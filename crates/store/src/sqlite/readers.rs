@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
 };
 
@@ -43,11 +43,19 @@ struct State {
 }
 
 impl Readers {
-    pub(super) fn start(path: &Arc<Path>, threads: usize) -> std::io::Result<Self> {
+    /// Starts the threads. Each holds a clone of `reading` until its connection is closed.
+    pub(super) fn start(
+        path: &Arc<Path>,
+        threads: usize,
+        reading: &mpsc::Sender<()>,
+    ) -> std::io::Result<Self> {
         let readers = Self { queue: Arc::default(), places: Semaphore::new(WAITING), path: Arc::clone(path) };
         for _ in 0..threads.max(1) {
-            let (queue, path) = (Arc::clone(&readers.queue), Arc::clone(path));
-            thread::Builder::new().name("store-reader".into()).spawn(move || queue.work(&path))?;
+            let (queue, path, reading) = (Arc::clone(&readers.queue), Arc::clone(path), reading.clone());
+            thread::Builder::new().name("store-reader".into()).spawn(move || {
+                queue.work(&path);
+                drop(reading);
+            })?;
         }
         Ok(readers)
     }

@@ -126,8 +126,8 @@ impl Writer {
         })
     }
 
-    /// Works until nobody can ask for anything any more, then leaves the file tidy.
-    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+    /// Works until nobody can ask for anything any more.
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) -> Self {
         let mut more = true;
         loop {
             match jobs.recv_timeout(if more { Duration::ZERO } else { IDLE }) {
@@ -137,10 +137,9 @@ impl Writer {
                     more = self.tidy(false);
                 }
                 Err(RecvTimeoutError::Timeout) => more = self.tidy(true),
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return self,
             }
         }
-        self.close();
     }
 
     fn gather(&self, first: Job, jobs: &Receiver<Job>) -> Vec<Job> {
@@ -312,7 +311,8 @@ impl Writer {
         }
     }
 
-    fn close(mut self) {
+    /// Leaves the file tidy, and free for the next server.
+    pub(super) fn close(mut self) {
         self.move_log("TRUNCATE");
         let Self { connection, path, lock, .. } = self;
         if let Err((connection, error)) = connection.close() {

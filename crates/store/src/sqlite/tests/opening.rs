@@ -38,8 +38,12 @@ async fn closing_leaves_one_tidy_file() {
     assert_eq!(place.files().keys().collect::<Vec<_>>(), ["baton.db"]);
     let store = place.open();
     store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
+    for _ in 0..READERS * 2 {
+        store.bounds().await.unwrap();
+    }
     drop(store);
     assert_eq!(place.files().keys().collect::<Vec<_>>(), ["baton.db"], "dropping closes as well");
+    assert!(!place.directory.path().join("baton.db-shm").exists());
     assert_eq!(place.open().bounds().await.unwrap(), (1, 103));
 }
 
