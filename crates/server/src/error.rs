@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn details_of_a_broken_store_stay_inside() {
-        let secret = "table `sessions` in /home/ada/db";
+        let secret = "table `sessions` in /srv/ada.db";
         let (status, body) = shown(engine::Error::Store(ports::Error::new(Failure::Corrupt, secret))).await;
         assert_eq!((status, &body["name"]), (500, &json!("UnknownError")));
         assert!(!body.to_string().contains("sessions"), "{body}");

@@ -99,9 +99,9 @@ impl World {
             default_models: BTreeMap::from([("demo".into(), "demo".into())]),
             agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
             config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
-            home: "/home/ada".into(),
-            state: "/home/ada/.local/state/baton".into(),
-            config_path: "/home/ada/.config/baton".into(),
+            home: "/people/ada".into(),
+            state: "/people/ada/.local/state/baton".into(),
+            config_path: "/people/ada/.config/baton".into(),
             directory,
         };
         let router = server::router(App::new(sessions.clone(), facts));
