@@ -2,14 +2,14 @@
 
 import assert from "node:assert/strict"
 import { execFile } from "node:child_process"
-import { mkdir, realpath } from "node:fs/promises"
+import { mkdir, mkdtemp, realpath } from "node:fs/promises"
 import http from "node:http"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { promisify } from "node:util"
 import { ask, clients, ok, v2 } from "./support/sdk.mjs"
 import { Baton } from "./support/server.mjs"
-import { listen } from "./support/stream.mjs"
+import { record } from "./support/stream.mjs"
 
 let baton
 before(async () => (baton = await Baton.start()))
@@ -93,6 +93,26 @@ for (const [name, connect] of clients) {
       }
       controller.abort()
     })
+
+    test("a client is shown what belongs to its directory", async () => {
+      const elsewhere = await realpath(await mkdtemp(path.join(baton.world.root, "els ewhere ü-")))
+      const away = connect({ url: baton.url, directory: elsewhere }, { directory: elsewhere })
+      const [hereEvents, awayEvents] = [await record(sdk.subscribe), await record(away.subscribe)]
+      const session = await ok(away.create({ title: "away" }))
+      assert.equal(session.directory, elsewhere)
+      assert.equal((await ok(away.path())).directory, elsewhere)
+      assert.deepEqual(
+        (await ok(away.list())).map(({ id }) => id),
+        [session.id],
+      )
+      await ok(sdk.prompt(session.id, ask("simple")))
+      await awayEvents.tape.idle(session.id)
+      const { id } = await ok(sdk.create())
+      await hereEvents.tape.type("session.created", id)
+      assert.deepEqual(hereEvents.tape.of(session.id), [], "the stream of one directory says nothing of another")
+      assert.deepEqual(awayEvents.tape.of(id), [])
+      await Promise.all([hereEvents.close(), awayEvents.close()])
+    })
   })
 }
 
@@ -131,27 +151,6 @@ describe("what only v2 asks", () => {
     const health = await ok(v2(baton).client.global.health())
     assert.equal(health.healthy, true)
     assert.match(health.version, /^\d+\.\d+\.\d+/)
-  })
-
-  test("a client is shown what belongs to its directory", async () => {
-    const elsewhere = path.join(baton.world.root, "els ewhere ü")
-    await mkdir(elsewhere)
-    const away = v2({ url: baton.url, directory: await realpath(elsewhere) })
-    const here = v2(baton)
-    const events = await listen(baton)
-    const session = await ok(away.create({ title: "away" }))
-    assert.equal(session.directory, elsewhere)
-    assert.deepEqual(
-      (await ok(away.list())).map(({ id }) => id),
-      [session.id],
-    )
-    assert.ok(!(await ok(here.list())).some(({ id }) => id === session.id))
-    await ok(here.prompt(session.id, ask("simple")))
-    assert.equal((await ok(away.path())).directory, elsewhere)
-    const { id } = await ok(here.create())
-    await events.tape.type("session.created", id)
-    assert.deepEqual(events.tape.of(session.id), [], "the stream of one directory says nothing of another")
-    await events.close()
   })
 
   test("a repository is a project of its own", async () => {
