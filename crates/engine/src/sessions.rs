@@ -131,11 +131,10 @@ impl Sessions {
 
     /// The newest assistant message for a prompt, or for the session if the prompt was never taken up.
     async fn answer(&self, id: &SessionId, prompt: &MessageId) -> Result<MessageWithParts, Error> {
-        let reads = &self.shared.reads;
-        if let Some(answer) = reads.last_answer(id, Some(prompt)).await? {
+        if let Some(answer) = self.newest_answer(id, prompt).await? {
             return Ok(answer);
         }
-        match reads.last_answer(id, None).await? {
+        match self.shared.reads.last_answer(id, None).await? {
             Some(answer) => Ok(answer),
             None => self.message(id, prompt).await,
         }

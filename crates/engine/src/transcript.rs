@@ -14,7 +14,7 @@ pub(crate) use events::Emit;
 
 use protocol::{
     AgentEvent, AssistantMessage, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts,
-    Millis, Part, Session, message::ModelRef,
+    Millis, Part, PartBody, Session, agent_event::Speaker, message::ModelRef,
 };
 
 use crate::mint::Mint;
@@ -27,6 +27,9 @@ pub struct Transcript {
     model: ModelRef,
     cwd: String,
     root: String,
+    /// What a person asked.
+    asked: MessageId,
+    /// What the next step answers: what was asked, or what continues it.
     prompt: MessageId,
     step: Option<Step>,
     /// Whether the present prompt has an assistant message already.
@@ -36,6 +39,8 @@ pub struct Transcript {
     /// `time.created` of the newest message: the next one is later, whatever the clock says, because
     /// messages are ordered by it.
     latest: Millis,
+    /// The title as far as the run knows; another one was given by a person.
+    title: String,
 }
 
 impl Transcript {
@@ -47,11 +52,13 @@ impl Transcript {
             model,
             root: root_of(session),
             cwd,
+            asked: prompt.clone(),
             prompt,
             step: None,
             answered: false,
             reported: false,
             latest,
+            title: session.title.clone(),
         }
     }
 
@@ -60,8 +67,15 @@ impl Transcript {
         self.latest
     }
 
-    /// From the next step on the run answers this prompt.
-    pub fn answer(&mut self, prompt: MessageId, created: Millis) {
+    /// What the run answers at present.
+    pub fn prompt(&self) -> &MessageId {
+        &self.prompt
+    }
+
+    /// From the next step on the run answers this prompt, with the agent and model that it asked for.
+    pub fn answer(&mut self, prompt: MessageId, agent: String, model: ModelRef, created: Millis) {
+        (self.agent, self.model) = (agent, model);
+        self.asked = prompt.clone();
         self.prompt = prompt;
         self.answered = false;
         self.latest = self.latest.max(created);
@@ -81,31 +95,43 @@ impl Transcript {
     pub fn apply(&mut self, report: AgentEvent, session: &mut Session, mint: &Mint) -> Vec<EventBody> {
         let mut emit = Emit::new(session.id.clone(), mint);
         match report {
-            AgentEvent::StepStarted { snapshot } => {
-                if let Some(step) = self.step.take() {
-                    // A runner that forgot to finish its step must not leave it open for ever.
-                    close(vec![step.into_open()], None, &mut emit);
-                }
-                let message = self.open_message(session, mint);
+            AgentEvent::StepStarted { snapshot, speaker } => {
+                // A runner that forgot to finish its step must not leave it open for ever.
+                self.close_step(&mut emit);
+                let message = self.open_message(speaker, session, mint);
                 (self.answered, self.reported) = (true, false);
                 let mut step = Step::new(message);
                 step.start(snapshot, &mut emit);
                 self.step = Some(step);
             }
+            AgentEvent::Continued(parts) => {
+                self.close_step(&mut emit);
+                self.go_on(parts, session, mint, &mut emit);
+            }
+            AgentEvent::Revised(part) => {
+                let open = self.message_id() == Some(&part.message_id);
+                if part.session_id == session.id && !open {
+                    emit.part(*part);
+                }
+            }
+            AgentEvent::Compacted => emit.compacted(),
             AgentEvent::Todos(todos) => emit.todos(todos),
             AgentEvent::FileEdited { file } => emit.file_edited(file),
             AgentEvent::Titled(title) => {
-                session.title = title;
-                emit.session(session);
+                if session.title == self.title {
+                    self.title.clone_from(&title);
+                    session.title = title;
+                    emit.session(session);
+                }
             }
             AgentEvent::Warning(error) => emit.error(error),
-            // The actor turns these two into status; they leave no trace in the transcript.
-            AgentEvent::Retrying { .. } | AgentEvent::Resumed => {}
+            // The actor turns the first two into status and looks up the message that the third is about.
+            AgentEvent::Retrying { .. } | AgentEvent::Resumed | AgentEvent::Diffed { .. } => {}
             report => {
                 self.reported |= matches!(&report, AgentEvent::StepFinished { error: Some(_), .. });
                 if self.step.is_none() {
                     // Words outside a step still belong to the answer: open one for them.
-                    emit.append(self.apply(AgentEvent::StepStarted { snapshot: None }, session, mint));
+                    emit.append(self.apply(AgentEvent::step_started(), session, mint));
                 }
                 if let Some(step) = &mut self.step
                     && step.apply(report, session, &mut emit)
@@ -131,7 +157,7 @@ impl Transcript {
             Some(step) => Some(step.into_open()),
             None if self.answered && (self.reported || reason != EndReason::Error) => None,
             None => {
-                let message = self.open_message(session, mint);
+                let message = self.open_message(None, session, mint);
                 Some(MessageWithParts::new(Message::Assistant(Box::new(message)), Vec::new()))
             }
         };
@@ -150,10 +176,30 @@ impl Transcript {
         emit.into_events()
     }
 
-    fn open_message(&mut self, session: &Session, mint: &Mint) -> AssistantMessage {
+    fn close_step(&mut self, emit: &mut Emit<'_>) {
+        if let Some(step) = self.step.take() {
+            close(vec![step.into_open()], None, emit);
+        }
+    }
+
+    fn open_message(&mut self, speaker: Option<Speaker>, session: &Session, mint: &Mint) -> AssistantMessage {
         self.latest = mint.now().max(self.latest + 1);
         let paths = (self.cwd.as_str(), self.root.as_str());
-        events::assistant(session, &self.prompt, &self.agent, &self.model, paths, self.latest, mint)
+        let own = || Speaker { agent: self.agent.clone(), model: self.model.clone(), summary: false };
+        let speaker = speaker.unwrap_or_else(own);
+        events::assistant(session, &self.prompt, speaker, paths, self.latest, mint)
+    }
+
+    /// Adds a user message that no person wrote; the next step answers it.
+    fn go_on(&mut self, parts: Vec<PartBody>, session: &Session, mint: &Mint, emit: &mut Emit<'_>) {
+        self.latest = mint.now().max(self.latest + 1);
+        let user = events::continuation(session, &self.asked, &self.agent, &self.model, self.latest, mint);
+        self.prompt = user.id.clone();
+        (self.answered, self.reported) = (false, false);
+        emit.message(Message::User(Box::new(user)));
+        for body in parts {
+            emit.part(emit.new_part(&self.prompt, body));
+        }
     }
 }
 

@@ -3,9 +3,16 @@
 //! There is deliberately no word for idle here. A runner emits [`AgentEvent`]s and *returns* a
 //! [`TurnEnd`]; the session actor alone turns that into a status.
 
+use serde_json::Value;
+
 use crate::{
-    Extra, MessageError, Millis, Part, Todo, message::Finish, number::Number, part::PatchPart,
-    request::Question, session::Tokens,
+    Extra, MessageError, Millis, Part, PartBody, Todo,
+    message::{Finish, ModelRef},
+    number::Number,
+    part::PatchPart,
+    project::FileDiff,
+    request::Question,
+    session::Tokens,
 };
 
 /// Something a runner reports. Text and reasoning are named by a key that is unique within the step,
@@ -20,6 +27,8 @@ pub enum AgentEvent {
     StepStarted {
         /// Tree before the step.
         snapshot: Option<String>,
+        /// Who speaks, if not the agent and model of the prompt that is being answered.
+        speaker: Option<Speaker>,
     },
     /// Words begin.
     TextStarted {
@@ -99,6 +108,8 @@ pub enum AgentEvent {
         /// Facts, by tool.
         metadata: Option<Extra>,
     },
+    /// The open step has the structured answer that the prompt asked for.
+    Structured(Value),
     /// The model call is over and its tools are done: closes the assistant message.
     StepFinished {
         /// Why the model stopped.
@@ -128,6 +139,20 @@ pub enum AgentEvent {
     },
     /// The wait is over.
     Resumed,
+    /// The turn goes on with something that no person wrote, such as a request to summarise: closes the open
+    /// step, if there is one, and adds a user message that the next steps answer.
+    Continued(Vec<PartBody>),
+    /// A part of an earlier message is different from now on; not one of the open step.
+    Revised(Box<Part>),
+    /// Older messages were replaced by a summary.
+    Compacted,
+    /// What was changed in the tree.
+    Diffed {
+        /// By the prompt that is being answered.
+        prompt: Vec<FileDiff>,
+        /// By the whole session.
+        session: Vec<FileDiff>,
+    },
     /// The todo list was replaced.
     Todos(Vec<Todo>),
     /// A file was changed by a tool.
@@ -135,10 +160,28 @@ pub enum AgentEvent {
         /// Absolute path.
         file: String,
     },
-    /// The session has a better title now.
+    /// The session has a better title now. One that a person gave it meanwhile stays.
     Titled(String),
     /// Something went wrong that does not end the turn.
     Warning(MessageError),
+}
+
+impl AgentEvent {
+    /// A step of the prompt's own agent and model, without a snapshot.
+    pub fn step_started() -> Self {
+        Self::StepStarted { snapshot: None, speaker: None }
+    }
+}
+
+/// Who speaks in a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    /// The agent.
+    pub agent: String,
+    /// The model.
+    pub model: ModelRef,
+    /// Whether the step is a summary that replaces older messages.
+    pub summary: bool,
 }
 
 /// A request before it has an id.

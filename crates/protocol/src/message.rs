@@ -100,6 +100,16 @@ pub struct UserMessage {
     pub extra: Extra,
 }
 
+impl UserMessage {
+    /// The field (Baton's addition) by which a message that no person wrote names the prompt it continues.
+    pub const CONTINUES: &str = "continues";
+
+    /// The prompt whose turn this message continues; nothing if a person wrote it.
+    pub fn continues(&self) -> Option<MessageId> {
+        self.extra.get(Self::CONTINUES)?.as_str()?.parse().ok()
+    }
+}
+
 /// When a prompt was accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserTime {

@@ -30,9 +30,13 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// Adds as on paper, to a trillionth: a sum of costs is what a person gets who adds the same costs.
 impl std::ops::AddAssign for Number {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+        const TRILLION: f64 = 1e12;
+        let sum = (self.0 + other.0) * TRILLION;
+        // Beyond what a double holds exactly there is nothing to round.
+        self.0 = if sum.abs() <= MAX_SAFE { sum.round() / TRILLION } else { self.0 + other.0 };
     }
 }
 
@@ -45,6 +49,18 @@ impl From<f64> for Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_are_exact() {
+        let mut sum = Number(0.0);
+        for _ in 0..1000 {
+            sum += Number(0.1);
+        }
+        assert_eq!(sum, Number(100.0));
+        let mut large = Number(1e9);
+        large += Number(0.5);
+        assert_eq!(large, Number(1e9 + 0.5));
+    }
 
     #[test]
     fn prints_like_javascript() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Extra, MessageId, PartId, Rest,
     message::{ModelRef, OutputFormat},
-    part::{AgentPart, FilePart, SubtaskPart, TextPart},
+    part::{AgentPart, CompactionPart, FilePart, SubtaskPart, TextPart},
 };
 
 /// The body of `POST /session/{id}/message` and `/prompt_async`.
@@ -50,7 +50,16 @@ pub struct PromptInput {
 impl PromptInput {
     /// A prompt of nothing but words.
     pub fn text(text: impl Into<String>) -> Self {
-        let text = TextPart { text: text.into(), ..TextPart::default() };
+        Self::of(PartInputBody::Text(TextPart { text: text.into(), ..TextPart::default() }))
+    }
+
+    /// A prompt whose turn does nothing but summarise the conversation, after what runs already.
+    pub fn compaction(auto: bool) -> Self {
+        let part = CompactionPart { auto, overflow: None, tail_start_id: None, extra: Extra::new() };
+        Self { delivery: Some(Delivery::Queue), ..Self::of(PartInputBody::Compaction(part)) }
+    }
+
+    fn of(body: PartInputBody) -> Self {
         Self {
             message_id: None,
             model: None,
@@ -61,7 +70,7 @@ impl PromptInput {
             system: None,
             variant: None,
             delivery: None,
-            parts: vec![PartInput { id: None, body: PartInputBody::Text(text) }],
+            parts: vec![PartInput { id: None, body }],
             extra: Rest::NONE,
         }
     }
@@ -103,6 +112,9 @@ pub enum PartInputBody {
     Agent(AgentPart),
     /// A task for a subagent.
     Subtask(SubtaskPart),
+    /// A wish to have the conversation summarised. Servers make such prompts; clients have a call for it.
+    #[schemars(skip)]
+    Compaction(CompactionPart),
 }
 
 /// The body of `POST /session`.

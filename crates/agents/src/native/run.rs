@@ -101,7 +101,7 @@ impl<'a> Loop<'a> {
         let mut request = self.request(&off, extra);
         request.messages = context::conversation(&history, &self.turn.model);
         drop(history);
-        self.turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+        self.turn.emit(AgentEvent::step_started()).await;
         let heard = tokio::select! {
             biased;
             () = cancel.cancelled() => return Next::End(TurnEnd::Cancelled),

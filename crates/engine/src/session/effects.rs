@@ -1,8 +1,8 @@
 //! Doing what the lifecycle says, and hearing what the runner says.
 
 use protocol::{
-    AgentEvent, EndReason, EventBody, Extra, MessageError, MessageId, SessionId, SessionStatus, TurnEnd,
-    event::PromptStarted,
+    AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
+    SessionStatus, TurnEnd, event::PromptStarted, project::FileDiff, session::Summary,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::{
     limits::MAX_CALLS,
     ports::{ChildEnd, ChildSpec},
     sessions::Submitted,
-    transcript::Transcript,
+    transcript::{Emit, Transcript},
 };
 
 /// Things to do once the events before them are stored and published.
@@ -208,6 +208,10 @@ impl Actor {
         if !self.advance(Input::Report { run }).contains(&Effect::Record) {
             return;
         }
+        let event = match event {
+            AgentEvent::Diffed { prompt, session } => return self.diffed(prompt, session).await,
+            event => event,
+        };
         let interval = self.shared().limits.checkpoint;
         let shared = self.sessions.shared.clone();
         let Some(running) = &mut self.run else { return };
@@ -227,18 +231,48 @@ impl Actor {
         self.flush().await;
     }
 
+    /// Notes what was changed in the tree: with the prompt that is being answered, and with the session.
+    async fn diffed(&mut self, prompt: Vec<FileDiff>, session: Vec<FileDiff>) {
+        let Some(answered) = self.run.as_ref().map(|run| run.transcript.prompt().clone()) else { return };
+        let shared = self.sessions.shared.clone();
+        let mut emit = Emit::new(self.session.id.clone(), &shared.mint);
+        match shared.reads.message(&self.session.id, &answered).await {
+            Ok(Some(MessageWithParts { info: Message::User(mut user), .. })) => {
+                user.summary.get_or_insert_default().diffs = prompt;
+                emit.message(Message::User(user));
+            }
+            // It was removed meanwhile: nobody wants to know.
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(session = %self.session.id, %error, "a prompt's changes could not be noted");
+            }
+        }
+        self.session.summary = Some(Summary {
+            additions: session.iter().map(|diff| diff.additions).sum(),
+            deletions: session.iter().map(|diff| diff.deletions).sum(),
+            files: u64::try_from(session.len()).unwrap_or(u64::MAX),
+            ..Summary::default()
+        });
+        emit.session(&mut self.session);
+        emit.diff(session);
+        let events = emit.into_events();
+        self.unsaved.extend(events);
+        self.flush().await;
+    }
+
     async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {
         let joined = self.advance(Input::Join { run }).into_iter().find_map(|effect| match effect {
             Effect::Joined(prompts) => Some(prompts),
             _ => None,
         });
         let joined = joined.unwrap_or_default();
+        let mut last = None;
         for prompt in &joined {
-            self.resolved.remove(prompt);
+            last = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));
             self.push_started(prompt);
         }
-        if let (Some(last), Some(run)) = (joined.last(), &mut self.run) {
-            run.transcript.answer(last.clone(), self.latest);
+        if let (Some((last, resolved)), Some(run)) = (last, &mut self.run) {
+            run.transcript.answer(last, resolved.agent, resolved.model, self.latest);
         }
         self.flush().await;
         let _ = reply.send(joined);
@@ -287,7 +321,7 @@ async fn watch_child(
         Some(end) => end.await.unwrap_or(EndReason::Interrupted),
         None => EndReason::Completed,
     };
-    let answer = sessions.shared.reads.last_answer(&child, Some(submitted.message.info.id())).await;
+    let answer = sessions.newest_answer(&child, submitted.message.info.id()).await;
     let parts = answer.ok().flatten().map(|answer| answer.parts).unwrap_or_default();
     let text = parts.iter().filter_map(|part| match &part.body {
         protocol::PartBody::Text(text) => Some(text.text.as_str()),

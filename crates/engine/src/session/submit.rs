@@ -146,6 +146,7 @@ impl Actor {
             PartInputBody::File(part) => PartBody::File(part),
             PartInputBody::Agent(part) => PartBody::Agent(part),
             PartInputBody::Subtask(part) => PartBody::Subtask(part),
+            PartInputBody::Compaction(part) => PartBody::Compaction(part),
         };
         Part {
             id: input.id.unwrap_or_else(|| self.shared().mint.id()),

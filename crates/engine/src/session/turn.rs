@@ -10,7 +10,10 @@ use protocol::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{self, ChildEnd, ChildSpec, Page, Reads};
+use crate::{
+    limits::MAX_DEPTH,
+    ports::{self, ChildEnd, ChildSpec, Listing, Page, Reads},
+};
 
 /// One run of a runner: a prompt to answer, and the means to report on it.
 pub struct Turn {
@@ -110,6 +113,30 @@ impl Turn {
         let mut messages = self.reads.messages(&self.session.id, Page::default()).await?;
         messages.retain(|message| !waiting.contains(message.info.id()));
         Ok(messages)
+    }
+
+    /// How many sessions are above this one: 0 for one that a person started.
+    pub async fn depth(&self) -> Result<usize, ports::Error> {
+        let mut above = self.session.parent_id.clone();
+        for depth in 0..MAX_DEPTH {
+            let Some(id) = above else { return Ok(depth) };
+            above = self.reads.session(&id).await?.and_then(|(session, _)| session.parent_id);
+        }
+        Ok(MAX_DEPTH)
+    }
+
+    /// The children of this session and theirs, as they are now.
+    pub async fn descendants(&self) -> Result<Vec<Session>, ports::Error> {
+        let (mut found, mut parents) = (Vec::new(), vec![self.session.id.clone()]);
+        for _ in 0..MAX_DEPTH {
+            for parent in std::mem::take(&mut parents) {
+                let children = Listing { parent: Some(parent), ..Listing::default() };
+                let children = self.reads.sessions(children).await?;
+                parents.extend(children.iter().map(|child| child.id.clone()));
+                found.extend(children);
+            }
+        }
+        Ok(found)
     }
 
     /// Resolves when the turn was stopped: return as soon as possible.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use protocol::{
-    EventBody, Message, MessageId, MessageWithParts, Session, SessionId, message::AssistantTime,
-    prompt::SessionInput,
+    EventBody, Message, MessageId, MessageWithParts, PartBody, Session, SessionId, UserMessage,
+    message::AssistantTime, prompt::SessionInput,
 };
 
 use super::{Home, Sessions};
@@ -55,6 +55,12 @@ impl Sessions {
                 part.id = mint.id();
                 part.session_id = into.clone();
                 part.message_id = id.clone();
+                if let PartBody::Compaction(compaction) = &mut part.body
+                    && let Some(tail) = &mut compaction.tail_start_id
+                    && let Some(copy) = renamed.get(tail)
+                {
+                    *tail = copy.clone();
+                }
             }
             let open = matches!(&info, Message::Assistant(it) if matches!(it.time, AssistantTime { completed: None, .. }));
             emit.message(info.clone());
@@ -75,6 +81,9 @@ fn rename(info: &mut Message, session: &SessionId, id: &MessageId, renamed: &Has
         Message::User(message) => {
             message.id = id.clone();
             message.session_id = session.clone();
+            if let Some(asked) = message.continues().and_then(|asked| renamed.get(&asked)) {
+                message.extra.insert(UserMessage::CONTINUES.to_owned(), asked.as_str().into());
+            }
         }
         Message::Assistant(message) => {
             message.id = id.clone();

@@ -1,17 +1,20 @@
 //! Reading, with the words of open parts filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use protocol::{
-    MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo,
+    Message, MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo,
     request::{PermissionRequest, QuestionRequest, Request},
 };
 
 use super::Sessions;
 use crate::{
     Error,
-    ports::{Listing, Page},
+    ports::{Cursor, Listing, Page},
 };
+
+/// Messages read at a time when the answer to a prompt is looked for.
+const ANSWER_PAGE: usize = 50;
 
 impl Sessions {
     /// Sessions, most recently updated first.
@@ -41,6 +44,28 @@ impl Sessions {
         let mut found = found.ok_or_else(|| Error::NotFound { kind: "Message", id: message.to_string() })?;
         self.fill(&mut found);
         Ok(found)
+    }
+
+    /// The newest assistant message that answers a prompt or what continued it. A summary is not an answer,
+    /// unless it is all there is: then a summary was what the prompt asked for.
+    pub(crate) async fn newest_answer(
+        &self,
+        id: &SessionId,
+        prompt: &MessageId,
+    ) -> Result<Option<MessageWithParts>, Error> {
+        let mut found = Answers::default();
+        let mut before = None;
+        loop {
+            // Whatever answers a prompt comes after it, and usually it is one of the newest messages.
+            let page = Page { before, limit: Some(ANSWER_PAGE) };
+            let page = self.shared.reads.messages(id, page).await?;
+            let Some(oldest) = page.first().map(|message| Cursor::of(&message.info)) else { break };
+            if page.into_iter().rev().any(|message| found.note(message, prompt)) {
+                break;
+            }
+            before = Some(oldest);
+        }
+        Ok(found.newest(prompt))
     }
 
     fn fill(&self, message: &mut MessageWithParts) {
@@ -91,5 +116,43 @@ impl Sessions {
         let wanted =
             requests.into_iter().filter(|(at, _)| directory.is_none_or(|directory| **at == *directory));
         Ok(wanted.map(|(_, request)| request).collect())
+    }
+}
+
+/// What was seen on the way back to a prompt.
+#[derive(Default)]
+struct Answers {
+    /// The newest answer to each message; summaries apart, because they are second choice.
+    answers: HashMap<(MessageId, bool), MessageWithParts>,
+    /// Messages that continue the prompt's turn.
+    continuations: HashSet<MessageId>,
+}
+
+impl Answers {
+    /// Takes messages newest first; true once the prompt itself is reached.
+    fn note(&mut self, message: MessageWithParts, prompt: &MessageId) -> bool {
+        match &message.info {
+            Message::Assistant(answer) => {
+                let key = (answer.parent_id.clone(), answer.summary == Some(true));
+                self.answers.entry(key).or_insert(message);
+                false
+            }
+            Message::User(user) => {
+                if user.continues().as_ref() == Some(prompt) {
+                    self.continuations.insert(user.id.clone());
+                }
+                user.id == *prompt
+            }
+        }
+    }
+
+    fn newest(mut self, prompt: &MessageId) -> Option<MessageWithParts> {
+        self.continuations.insert(prompt.clone());
+        let answers = self.answers.into_iter().filter(|((parent, _), _)| self.continuations.contains(parent));
+        answers
+            .max_by(|((_, left), one), ((_, right), other)| {
+                right.cmp(left).then_with(|| one.info.order().cmp(&other.info.order()))
+            })
+            .map(|(_, answer)| answer)
     }
 }

@@ -2,13 +2,15 @@
 
 use protocol::{
     AssistantMessage, EventBody, Extra, Message, MessageError, MessageId, Millis, Part, PartBody, PartId,
-    Session, SessionId, Todo,
+    Session, SessionId, Todo, UserMessage,
+    agent_event::Speaker,
     event::{
-        FileChanged, FileWatched, MessageInfo, PartDelta, PartGone, PartInfo, SessionFailed, SessionInfo,
-        TodosReplaced,
+        FileChanged, FileWatched, MessageInfo, PartDelta, PartGone, PartInfo, SessionDiffed, SessionFailed,
+        SessionInfo, SessionOnly, TodosReplaced,
     },
-    message::{AssistantTime, MessagePath, ModelRef},
+    message::{AssistantTime, MessagePath, ModelRef, UserTime},
     number::Number,
+    project::FileDiff,
     session::Tokens,
 };
 
@@ -92,6 +94,16 @@ impl<'a> Emit<'a> {
         self.events.push(EventBody::TodoUpdated(TodosReplaced { session_id, todos, extra: Extra::new() }));
     }
 
+    pub(crate) fn compacted(&mut self) {
+        let session_id = self.session.clone();
+        self.events.push(EventBody::SessionCompacted(SessionOnly { session_id, extra: Extra::new() }));
+    }
+
+    pub(crate) fn diff(&mut self, diff: Vec<FileDiff>) {
+        let session_id = self.session.clone();
+        self.events.push(EventBody::SessionDiff(SessionDiffed { session_id, diff, extra: Extra::new() }));
+    }
+
     pub(crate) fn error(&mut self, error: MessageError) {
         self.events.push(EventBody::SessionError(SessionFailed {
             session_id: Some(self.session.clone()),
@@ -111,29 +123,52 @@ impl<'a> Emit<'a> {
 pub(super) fn assistant(
     session: &Session,
     prompt: &MessageId,
-    agent: &str,
-    model: &ModelRef,
+    speaker: Speaker,
     (cwd, root): (&str, &str),
     created: Millis,
     mint: &Mint,
 ) -> AssistantMessage {
+    let Speaker { agent, model, summary } = speaker;
     AssistantMessage {
         id: mint.id(),
         session_id: session.id.clone(),
         parent_id: prompt.clone(),
         time: AssistantTime { created, completed: None, extra: Extra::new() },
-        model_id: model.model_id.clone(),
-        provider_id: model.provider_id.clone(),
-        mode: agent.to_owned(),
-        agent: agent.to_owned(),
+        model_id: model.model_id,
+        provider_id: model.provider_id,
+        mode: agent.clone(),
+        agent,
         path: MessagePath::new(cwd, root),
         cost: Number(0.0),
         tokens: Tokens::default(),
-        variant: model.variant.clone(),
-        summary: None,
+        variant: model.variant,
+        summary: summary.then_some(true),
         structured: None,
         finish: None,
         error: None,
         extra: Extra::new(),
+    }
+}
+
+/// A fresh user message that continues the turn of `asked`.
+pub(super) fn continuation(
+    session: &Session,
+    asked: &MessageId,
+    agent: &str,
+    model: &ModelRef,
+    created: Millis,
+    mint: &Mint,
+) -> UserMessage {
+    UserMessage {
+        id: mint.id(),
+        session_id: session.id.clone(),
+        time: UserTime { created, extra: Extra::new() },
+        agent: agent.to_owned(),
+        model: model.clone(),
+        format: None,
+        summary: None,
+        system: None,
+        tools: None,
+        extra: Extra::from_iter([(UserMessage::CONTINUES.to_owned(), asked.as_str().into())]),
     }
 }

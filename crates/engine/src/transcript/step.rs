@@ -112,6 +112,8 @@ impl Step {
                 });
             }
             AgentEvent::AttemptWithdrawn => self.withdraw(emit),
+            // Told with the next change of the message.
+            AgentEvent::Structured(value) => self.message.structured = Some(value),
             AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error } => {
                 self.finish(Finished { reason, tokens, cost, snapshot, patch, error }, session, emit);
                 return true;
@@ -233,7 +235,7 @@ impl Step {
             self.close_text(&key, None, emit);
         }
         let Finished { reason, tokens, cost, snapshot, patch, error } = end;
-        session.cost.get_or_insert_default().0 += cost.0;
+        *session.cost.get_or_insert_default() += cost;
         session.tokens.get_or_insert_default().add(&tokens);
         self.message.finish = Some(reason);
         self.message.cost += cost;

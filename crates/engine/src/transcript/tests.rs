@@ -11,8 +11,10 @@ use std::{
 use proptest::prelude::*;
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageId, Millis, Part, PartBody, PartId, Session,
+    agent_event::Speaker,
     message::{Finish, ModelRef},
     number::Number,
+    part::TextPart,
     session::Tokens,
 };
 
@@ -66,7 +68,7 @@ impl Replica {
                 EventBody::MessageUpdated(it) => {
                     self.messages.insert(it.info.id().clone(), it.info);
                 }
-                EventBody::PartUpdated(it) => self.part(it.part)?,
+                EventBody::PartUpdated(it) => self.part(&it.part)?,
                 EventBody::PartDelta(it) => {
                     let known = self.parts.get(&it.part_id).is_some_and(Part::is_open);
                     if !known {
@@ -83,7 +85,7 @@ impl Replica {
         Ok(())
     }
 
-    fn part(&mut self, part: Part) -> Result<(), String> {
+    fn part(&mut self, part: &Part) -> Result<(), String> {
         if !self.messages.contains_key(&part.message_id) {
             return Err("a part came before its message".into());
         }
@@ -121,7 +123,7 @@ fn report() -> impl Strategy<Value = AgentEvent> {
     let call = prop_oneof![Just("x".to_owned()), Just("y".to_owned())];
     let words = prop_oneof![Just("one ".to_owned()), Just("two ".to_owned())];
     prop_oneof![
-        2 => Just(AgentEvent::StepStarted { snapshot: None }),
+        2 => Just(AgentEvent::step_started()),
         3 => key.clone().prop_map(|key| AgentEvent::TextStarted { key }),
         6 => (key.clone(), words.clone()).prop_map(|(key, delta)| AgentEvent::TextDelta { key, delta }),
         3 => key.clone().prop_map(|key| AgentEvent::TextEnded { key }),
@@ -139,7 +141,15 @@ fn report() -> impl Strategy<Value = AgentEvent> {
         2 => Just(finished()),
         1 => Just(AgentEvent::AttemptWithdrawn),
         1 => Just(AgentEvent::Titled("better".into())),
+        1 => Just(AgentEvent::Continued(vec![PartBody::Text(TextPart { text: "go on".into(), ..TextPart::default() })])),
+        1 => Just(AgentEvent::Structured(serde_json::json!({ "answer": 1 }))),
+        1 => Just(AgentEvent::Compacted),
+        1 => Just(AgentEvent::StepStarted { snapshot: None, speaker: Some(summariser()) }),
     ]
+}
+
+fn summariser() -> Speaker {
+    Speaker { agent: "compaction".into(), model: ModelRef::new("p", "small"), summary: true }
 }
 
 fn finished() -> AgentEvent {
@@ -174,7 +184,14 @@ proptest! {
         let closed = replica.apply(transcript.close(reason, None, &session, &mint));
         prop_assert!(closed.is_ok(), "{:?}", closed);
         prop_assert!(replica.is_closed());
-        prop_assert!(!replica.messages.is_empty(), "a prompt that was taken up has an answer");
+        let answers: Vec<&MessageId> = replica.messages.values().filter_map(|message| match message {
+            Message::Assistant(answer) => Some(&answer.parent_id),
+            Message::User(_) => None,
+        }).collect();
+        prop_assert!(!answers.is_empty(), "a prompt that was taken up has an answer");
+        let newest = replica.messages.values().filter(|message| matches!(message, Message::User(_)))
+            .max_by_key(|message| message.order());
+        prop_assert!(newest.is_none_or(|newest| answers.contains(&newest.id())), "and so has what continues it");
         let finished = replica.parts.values().filter(|part| matches!(part.body, PartBody::StepFinish(_))).count();
         prop_assert_eq!(finished, steps);
         prop_assert_eq!(session.tokens.map_or(0, |tokens| tokens.input), steps as u64);
@@ -186,7 +203,7 @@ fn an_assistant_message_knows_where_it_works() {
     let mint = mint();
     let mut session = session(&mint);
     let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
-    let events = transcript.apply(AgentEvent::StepStarted { snapshot: None }, &mut session, &mint);
+    let events = transcript.apply(AgentEvent::step_started(), &mut session, &mint);
     let EventBody::MessageUpdated(it) = &events[0] else { panic!("{events:?}") };
     let Message::Assistant(message) = &it.info else { panic!("{it:?}") };
     assert_eq!((message.path.cwd.as_str(), message.path.root.as_str()), ("/project/crates/one", "/project"));
@@ -199,6 +216,54 @@ fn messages_are_later_than_those_before_whatever_the_clock_says() {
     let future = 9_999_999_999_999;
     let mut transcript =
         Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), future);
-    transcript.apply(AgentEvent::StepStarted { snapshot: None }, &mut session, &mint);
+    transcript.apply(AgentEvent::step_started(), &mut session, &mint);
     assert_eq!(transcript.latest(), future + 1);
+}
+
+#[test]
+fn whoever_speaks_is_named_and_a_summary_says_so() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    let started = AgentEvent::StepStarted { snapshot: None, speaker: Some(summariser()) };
+    let events = transcript.apply(started, &mut session, &mint);
+    let EventBody::MessageUpdated(it) = &events[0] else { panic!("{events:?}") };
+    let Message::Assistant(message) = &it.info else { panic!("{it:?}") };
+    assert_eq!((message.agent.as_str(), message.mode.as_str()), ("compaction", "compaction"));
+    assert_eq!((message.model_id.as_str(), message.summary), ("small", Some(true)));
+}
+
+#[test]
+fn a_title_that_a_person_gave_meanwhile_stays() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    transcript.apply(AgentEvent::Titled("the model's".into()), &mut session, &mint);
+    transcript.apply(AgentEvent::Titled("the model's second".into()), &mut session, &mint);
+    assert_eq!(session.title, "the model's second");
+    session.title = "mine".into();
+    assert!(transcript.apply(AgentEvent::Titled("late".into()), &mut session, &mint).is_empty());
+    assert_eq!(session.title, "mine");
+}
+
+#[test]
+fn parts_of_the_open_step_and_of_other_sessions_are_not_revised() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    transcript.apply(AgentEvent::step_started(), &mut session, &mint);
+    let part = |session: &Session, message_id: MessageId| {
+        let body = PartBody::Text(TextPart::default());
+        AgentEvent::Revised(Box::new(Part {
+            id: mint.id(),
+            session_id: session.id.clone(),
+            message_id,
+            body,
+        }))
+    };
+    let open = transcript.message_id().unwrap().clone();
+    assert!(transcript.apply(part(&session, open), &mut session, &mint).is_empty());
+    let other = Session { id: mint.id(), ..session.clone() };
+    assert!(transcript.apply(part(&other, mint.id()), &mut session, &mint).is_empty());
+    assert_eq!(transcript.apply(part(&session.clone(), mint.id()), &mut session, &mint).len(), 1);
 }

@@ -9,7 +9,7 @@ use protocol::{
 use crate::harness::{World, step};
 
 async fn tool_for_ever(turn: engine::session::Turn) -> TurnEnd {
-    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::step_started()).await;
     let (call, tool) = ("c1".to_owned(), "bash".to_owned());
     let (input, title, metadata) = (Extra::new(), None, None);
     turn.emit(AgentEvent::ToolRunning { call, tool, input, title, metadata }).await;

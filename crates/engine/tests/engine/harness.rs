@@ -223,7 +223,7 @@ fn word(body: &EventBody) -> String {
 
 /// A whole step that says `text`.
 pub(crate) async fn step(turn: &Turn, text: &str, reason: Finish) {
-    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::step_started()).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
     for word in text.split_inclusive(' ') {
         turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: word.into() }).await;

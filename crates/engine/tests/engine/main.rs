@@ -10,6 +10,7 @@
 
 mod abort;
 mod children;
+mod continuations;
 mod faults;
 mod harness;
 mod prompts;

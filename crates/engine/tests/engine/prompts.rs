@@ -183,10 +183,8 @@ async fn retry_is_shown_and_left_again() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(|turn| async move {
-        use protocol::AgentEvent::{
-            AttemptWithdrawn, Resumed, Retrying, StepStarted, TextDelta, TextStarted,
-        };
-        turn.emit(StepStarted { snapshot: None }).await;
+        use protocol::AgentEvent::{AttemptWithdrawn, Resumed, Retrying, TextDelta, TextStarted};
+        turn.emit(protocol::AgentEvent::step_started()).await;
         turn.emit(TextStarted { key: "a".into() }).await;
         turn.emit(TextDelta { key: "a".into(), delta: "half".into() }).await;
         turn.emit(AttemptWithdrawn).await;
@@ -240,7 +238,7 @@ async fn an_error_that_a_finished_step_carries_is_told_once() {
     let session = world.session().await;
     world.script(|turn| async move {
         let error = protocol::MessageError::unknown("filtered");
-        turn.emit(protocol::AgentEvent::StepStarted { snapshot: None }).await;
+        turn.emit(protocol::AgentEvent::step_started()).await;
         let protocol::AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, .. } =
             crate::harness::finish(Finish::ContentFilter)
         else {

@@ -6,7 +6,7 @@ use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask,
 use crate::harness::World;
 
 async fn half_way(turn: engine::session::Turn) -> TurnEnd {
-    turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+    turn.emit(AgentEvent::step_started()).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
     turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "so far".into() }).await;
     let (call, tool) = ("c1".to_owned(), "bash".to_owned());

@@ -53,7 +53,7 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
     for _ in 0..=dice.roll(3) {
         match dice.roll(9) {
             0 => {
-                turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+                turn.emit(AgentEvent::step_started()).await;
                 turn.emit(AgentEvent::TextStarted { key: "half".into() }).await;
                 turn.emit(AgentEvent::TextDelta { key: "half".into(), delta: "half ".into() }).await;
                 return TurnEnd::Error(MessageError::unknown("planned"));

@@ -26,7 +26,7 @@ async fn a_late_client_gets_the_words_of_an_open_part() {
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
     world.script(|turn| async move {
-        turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+        turn.emit(AgentEvent::step_started()).await;
         turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
         turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "half of it".into() }).await;
         wait.await.unwrap();
@@ -96,7 +96,7 @@ async fn a_client_that_does_not_read_is_cut_off_and_others_are_not() {
     let session = world.session().await;
     let mut stalled = world.sessions.subscribe(Scope::default(), None).await.unwrap();
     world.script(|turn| async move {
-        turn.emit(AgentEvent::StepStarted { snapshot: None }).await;
+        turn.emit(AgentEvent::step_started()).await;
         turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
         for _ in 0..=MAX_QUEUED_FRAMES {
             turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "x".into() }).await;
