@@ -1,10 +1,18 @@
 //! Unified diffs in the shape clients of the wire show.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
 
 /// Unchanged lines shown around a change.
 const CONTEXT: usize = 4;
+
+/// How long the shortest diff is looked for; after that a longer one will do.
+const DEADLINE: Duration = Duration::from_millis(500);
+
+/// Largest diff that is shown, in bytes. Of a larger one only the head and the counts are.
+pub const MAX_PATCH: usize = 256 * 1024;
 
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,16 +29,19 @@ pub struct FileDiff {
 
 /// Compares two versions of a file.
 pub fn unified(file: &str, before: &str, after: &str) -> FileDiff {
-    let diff = TextDiff::from_lines(before, after);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-    let body = diff.unified_diff().context_radius(CONTEXT).header(file, file).to_string();
-    let line = "=".repeat(67);
-    FileDiff {
-        file: file.to_owned(),
-        patch: format!("Index: {file}\n{line}\n{body}"),
-        additions: count(ChangeTag::Insert),
-        deletions: count(ChangeTag::Delete),
+    let diff = TextDiff::configure().timeout(DEADLINE).diff_lines(before, after);
+    let (mut additions, mut deletions) = (0, 0);
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Insert => additions += 1,
+            ChangeTag::Delete => deletions += 1,
+            ChangeTag::Equal => {}
+        }
     }
+    let body = diff.unified_diff().context_radius(CONTEXT).header(file, file).to_string();
+    let body = if body.len() > MAX_PATCH { format!("--- {file}\n+++ {file}\n") } else { body };
+    let line = "=".repeat(67);
+    FileDiff { file: file.to_owned(), patch: format!("Index: {file}\n{line}\n{body}"), additions, deletions }
 }
 
 #[cfg(test)]
@@ -54,5 +65,18 @@ mod tests {
         let diff = unified("a", "one", "two");
         assert!(diff.patch.contains("\\ No newline at end of file"), "{}", diff.patch);
         assert_eq!((diff.additions, diff.deletions), (1, 1));
+    }
+
+    #[test]
+    fn a_large_file_is_compared_quickly_and_a_large_change_is_only_counted() {
+        let before = "some line that is in the file many times\n".repeat(250_000);
+        let start = std::time::Instant::now();
+        let diff = unified("a", &before, &before.replacen("many", "several", 1));
+        assert_eq!((diff.additions, diff.deletions), (1, 1));
+        let other = (0..100_000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
+        let diff = unified("a", &before, &other);
+        assert_eq!((diff.additions, diff.deletions), (100_000, 250_000));
+        assert!(diff.patch.len() < 200, "{}", diff.patch.len());
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 }

@@ -14,8 +14,12 @@ mod read;
 mod root;
 
 pub use edit::{Change, Replacement, current, edit, plan, write};
+pub(crate) use edit::{save, text};
+pub(crate) use ends::{LineEnds, split_mark};
 pub use error::Error;
 pub use list::{Listing, list};
+pub(crate) use lock::hold;
+pub(crate) use read::load;
 pub use read::{Page, Window, read};
 pub use root::{Place, Root};
 

@@ -7,5 +7,6 @@
 pub mod diff;
 pub mod files;
 pub mod git;
+pub mod patch;
 pub mod process;
 pub mod search;

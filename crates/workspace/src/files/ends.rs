@@ -20,6 +20,14 @@ impl LineEnds {
         if windows > 0 && windows * 2 >= all { Self::Windows } else { Self::Unix }
     }
 
+    /// One of them.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Unix => "\n",
+            Self::Windows => "\r\n",
+        }
+    }
+
     /// A text with bare newlines, with these ends.
     pub(crate) fn apply(self, text: &str) -> String {
         match self {

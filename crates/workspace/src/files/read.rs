@@ -75,7 +75,7 @@ pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
 }
 
 /// The whole content of a file that is small enough.
-pub(super) fn load(path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn load(path: &Path) -> Result<Vec<u8>, Error> {
     let about = fs::metadata(path).map_err(Error::io(path))?;
     if about.is_dir() {
         return Err(Error::IsDirectory(path.to_owned()));
