@@ -4,6 +4,7 @@ use protocol::{
     EventBody, Extra, Message, MessageId, MessageWithParts, Part, PartBody, Rest, UserMessage,
     event::{PartInfo, PromptQueued},
     message::{ModelRef, UserTime},
+    part::TextPart,
     prompt::{Delivery, PartInput, PartInputBody, PromptInput},
     request::{Action, Rule},
     session::SessionModel,
@@ -142,7 +143,8 @@ impl Actor {
 
     fn stored_part(&self, message: &MessageId, input: PartInput) -> Part {
         let body = match input.body {
-            PartInputBody::Text(part) => PartBody::Text(part),
+            // What a person said is complete: a time without an end would make it look like a stream.
+            PartInputBody::Text(part) => PartBody::Text(TextPart { time: None, ..part }),
             PartInputBody::File(part) => PartBody::File(part),
             PartInputBody::Agent(part) => PartBody::Agent(part),
             PartInputBody::Subtask(part) => PartBody::Subtask(part),

@@ -23,6 +23,9 @@ impl Sessions {
     /// Replaces a part; not while its message is being written.
     pub async fn update_part(&self, id: &SessionId, part: Part) -> Result<Part, Error> {
         self.part(id, &part.message_id, &part.id).await?;
+        if part.is_open() {
+            return Err(Error::Invalid("a part cannot be opened by hand; give it an end".into()));
+        }
         self.edit(id, Edit::ReplacePart(Box::new(part.clone()))).await?;
         Ok(part)
     }

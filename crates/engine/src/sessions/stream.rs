@@ -13,6 +13,7 @@ use crate::{
     Error,
     bus::{Frame, Lagged, Place, Scope, Subscription},
     limits::REPLAY_PAGE,
+    mint::Mint,
     ports::Span,
 };
 
@@ -60,8 +61,7 @@ impl Sessions {
         if let Some(cursor) = cursor {
             let (oldest, _) = self.shared.reads.bounds().await?;
             if cursor.saturating_add(1) < oldest || cursor > joined.position {
-                let body = EventBody::ServerResync(Resync { oldest, extra: Extra::new() });
-                then.push_back(self.frame(None, body));
+                then.push_back(resync(&self.shared.mint, oldest));
             } else {
                 after = cursor;
             }
@@ -85,6 +85,11 @@ impl Sessions {
     pub fn publish(&self, place: Option<&Place>, body: EventBody) {
         self.shared.bus.publish(place, &self.shared.mint.event(body));
     }
+}
+
+fn resync(mint: &Mint, oldest: u64) -> Arc<Frame> {
+    let body = EventBody::ServerResync(Resync { oldest, extra: Extra::new() });
+    Arc::new(Frame::live(None, mint.encoded(body).json))
 }
 
 impl Stream {
@@ -114,6 +119,12 @@ impl Stream {
             limit: REPLAY_PAGE,
         };
         let stored = self.shared.reads.replay(span).await?;
+        let (oldest, _) = self.shared.reads.bounds().await?;
+        if self.after.saturating_add(1) < oldest {
+            // The log was trimmed between two pages, under a client that reads slowly.
+            self.after = self.upto;
+            return Ok(vec![resync(&self.shared.mint, oldest)]);
+        }
         // A short page means the stretch is exhausted, whatever other directories wrote in between.
         self.after = match stored.last() {
             Some(last) if stored.len() >= REPLAY_PAGE => last.position,

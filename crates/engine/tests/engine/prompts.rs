@@ -267,3 +267,22 @@ async fn an_error_that_a_finished_step_carries_is_told_once() {
     );
     assert_eq!(world.sessions.messages(&session.id, Page::default()).await.unwrap().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_cannot_leave_a_part_open() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let mut prompt = PromptInput::text("x");
+    let protocol::prompt::PartInputBody::Text(text) = &mut prompt.parts[0].body else { panic!("a text part") };
+    text.time = Some(protocol::part::PartTime::started(1));
+    let stored = world.submit(&session, "first").await;
+    let open = world.sessions.submit(&session.id, prompt).await.unwrap();
+    assert!(!open.message.parts[0].is_open());
+    let mut part = stored.message.parts[0].clone();
+    part.body = protocol::PartBody::Text(protocol::part::TextPart {
+        time: Some(protocol::part::PartTime::started(1)),
+        ..protocol::part::TextPart::default()
+    });
+    let refused = world.sessions.update_part(&session.id, part).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+}

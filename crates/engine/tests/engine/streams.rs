@@ -107,3 +107,17 @@ async fn a_client_that_does_not_read_is_cut_off_and_others_are_not() {
     assert!(matches!(stalled.next().await.unwrap(), StreamItem::Lagged(_)));
     assert_eq!(world.sessions.stats().bus.cut_off, 2, "the test's own watcher did not read either");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_trimmed_under_a_slow_replay_says_so() {
+    let world = World::new().await;
+    for _ in 0..=engine::limits::REPLAY_PAGE {
+        world.session().await;
+    }
+    let mut slow = world.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
+    let page = read(&mut slow).await;
+    assert_eq!(page.len(), engine::limits::REPLAY_PAGE);
+    world.memory.trim(engine::limits::REPLAY_PAGE as u64 + 1);
+    let next = read(&mut slow).await;
+    assert!(matches!(next[0].1.body, EventBody::ServerResync(_)), "{next:?}");
+}
