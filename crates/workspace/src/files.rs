@@ -10,6 +10,7 @@ mod error;
 mod list;
 mod lock;
 mod matching;
+mod media;
 mod read;
 mod root;
 
@@ -19,6 +20,7 @@ pub(crate) use ends::{LineEnds, split_mark};
 pub use error::Error;
 pub use list::{Listing, list};
 pub(crate) use lock::hold;
+pub use media::{MAX_MEDIA, Media, media};
 pub(crate) use read::load;
 pub use read::{Page, Window, read};
 pub use root::{Place, Root};

@@ -6,9 +6,11 @@
 //!   [`GRACE`] made to (`SIGKILL`). Dropping the future does the latter at once.
 //! - It finishes when the direct child exits, plus a short drain of what is still in the pipe. A grandchild that
 //!   holds the pipe open (`server &`) does not hold the caller. It may go on running, as in a terminal.
-//! - Its output is bounded: the beginning and the end are kept, the middle is counted.
+//! - Its output is bounded: the beginning and the end are kept, the middle is counted. All of it can be had in a
+//!   file, which is bounded, too.
 
 mod capture;
+mod spool;
 mod tree;
 
 use std::ffi::OsString;
@@ -24,6 +26,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
+pub use spool::{MAX_SPOOL, Spool};
+
+use spool::Spooling;
 
 use tree::Tree;
 
@@ -42,6 +47,9 @@ const FASTEST_PROGRESS: Duration = Duration::from_millis(100);
 
 /// The longest time that new output stays unseen.
 const SLOWEST_PROGRESS: Duration = Duration::from_secs(5);
+
+/// Most that is read at once: what a pipe holds.
+const CHUNK: usize = 64 * 1024;
 
 /// How long the kernel is given to remove a killed process.
 const REAP: Duration = Duration::from_secs(2);
@@ -63,6 +71,8 @@ pub struct Spec {
     pub deadline: Duration,
     /// How much output is kept.
     pub bounds: Bounds,
+    /// Where all of its output goes as soon as it is more than is kept.
+    pub spool: Option<Spool>,
     /// Whether what it writes to its standard error is thrown away.
     pub mute_errors: bool,
 }
@@ -78,6 +88,7 @@ impl Spec {
             hidden: Vec::new(),
             deadline,
             bounds: Bounds::default(),
+            spool: None,
             mute_errors: false,
         }
     }
@@ -123,6 +134,8 @@ pub struct Done {
     pub exit: Exit,
     /// What it wrote to its standard output and error, in the order it wrote it.
     pub output: Output,
+    /// The file with all of it, if it was more than is kept.
+    pub spooled: Option<PathBuf>,
 }
 
 /// A program that could not be run.
@@ -174,7 +187,8 @@ pub async fn run(
         Err(source) => return Err(Error::Watch { program, source }),
     };
     running.tree.disarm();
-    Ok(Done { exit, output: std::mem::take(&mut running.output) })
+    let spooled = running.spooling.finish().await;
+    Ok(Done { exit, output: std::mem::take(&mut running.output), spooled })
 }
 
 enum Ended {
@@ -195,6 +209,7 @@ struct Running {
     pipe: pipe::Receiver,
     open: bool,
     output: Output,
+    spooling: Spooling,
 }
 
 impl Running {
@@ -225,7 +240,8 @@ impl Running {
         drop(command);
         let tree = Tree::new(child.id(), mark);
         let pipe = pipe::Receiver::from_owned_fd(reader.into())?;
-        Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds) })
+        let spooling = Spooling::new(spec.spool.clone());
+        Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds), spooling })
     }
 
     /// Until the child exits or has to be stopped.
@@ -235,7 +251,7 @@ impl Running {
         cancel: &CancellationToken,
         mut progress: impl FnMut(&Output) + Send,
     ) -> io::Result<Ended> {
-        let mut buffer = vec![0; 8192];
+        let mut buffer = vec![0; CHUNK];
         let mut pause = FASTEST_PROGRESS;
         let mut next = Instant::now();
         let mut shown = 0;
@@ -251,14 +267,17 @@ impl Running {
                     next = Instant::now() + pause;
                     pause = (pause * 2).min(SLOWEST_PROGRESS);
                 }
-                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read),
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read).await,
             }
         }
     }
 
-    fn take(&mut self, buffer: &[u8], read: io::Result<usize>) {
+    async fn take(&mut self, buffer: &[u8], read: io::Result<usize>) {
         match read.ok().and_then(|count| buffer.get(..count)).filter(|bytes| !bytes.is_empty()) {
-            Some(bytes) => self.output.push(bytes),
+            Some(bytes) => {
+                self.spooling.add(&self.output, bytes).await;
+                self.output.push(bytes);
+            }
             // The end of the pipe says nothing about the child: it may have closed its output and work on.
             None => self.open = false,
         }
@@ -266,11 +285,11 @@ impl Running {
 
     /// Reads what was written before the child exited.
     async fn drain(&mut self) {
-        let mut buffer = vec![0; 8192];
+        let mut buffer = vec![0; CHUNK];
         let end = Instant::now() + DRAIN;
         while self.open && Instant::now() < end {
             match timeout(QUIET, self.pipe.read(&mut buffer)).await {
-                Ok(read) => self.take(&buffer, read),
+                Ok(read) => self.take(&buffer, read).await,
                 Err(_) => return,
             }
         }
@@ -280,14 +299,14 @@ impl Running {
     async fn stop(&mut self) {
         self.tree.ask();
         let end = Instant::now() + GRACE;
-        let mut buffer = vec![0; 8192];
+        let mut buffer = vec![0; CHUNK];
         let mut exited = false;
         while Instant::now() < end && !(exited && self.tree.is_gone()) {
             let step = (Instant::now() + QUIET).min(end);
             tokio::select! {
                 biased;
                 _ = self.child.wait(), if !exited => exited = true,
-                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read),
+                read = self.pipe.read(&mut buffer), if self.open => self.take(&buffer, read).await,
                 () = sleep_until(step) => {}
             }
         }

@@ -38,6 +38,16 @@ pub enum Error {
         /// Its size in bytes.
         size: u64,
     },
+    /// Too much of an image or a document.
+    #[error("{} ({mime}) is too large to be looked at ({size} bytes, at most {})", .path.display(), super::MAX_MEDIA)]
+    MediaTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        mime: &'static str,
+        /// Its size in bytes.
+        size: u64,
+    },
     /// A window that begins after the last line.
     #[error("line {offset} is beyond the end of {} ({lines} lines)", .path.display())]
     BeyondEnd {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::ends::split_mark;
 use super::{Error, MAX_FILE, MAX_LINE, MAX_LINES, MAX_PAGE};
 
 /// How much of a file is looked at to see whether it is text.
@@ -55,6 +56,8 @@ pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
         return Err(Error::Binary(path.to_owned()));
     }
     let text = String::from_utf8_lossy(&bytes);
+    // Nobody could quote a mark that cannot be seen.
+    let (_, text) = split_mark(&text);
     let total = text.lines().count();
     let first = window.offset.max(1);
     if first > total && first > 1 {
@@ -122,6 +125,11 @@ mod tests {
         assert_eq!(page.lines, ["two", "three"]);
         assert_eq!((page.first, page.last(), page.total, page.more()), (2, 3, 4, true));
         assert!(!read(file.path(), Window::default()).unwrap().more());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_shown() {
+        assert_eq!(read(file("\u{feff}one\n").path(), Window::default()).unwrap().lines, ["one"]);
     }
 
     #[test]

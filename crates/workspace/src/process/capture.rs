@@ -27,6 +27,7 @@ pub struct Output {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
+    lines: u64,
 }
 
 impl Output {
@@ -36,6 +37,7 @@ impl Output {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len().try_into().unwrap_or(u64::MAX));
+        self.lines += u64::try_from(memchr::memchr_iter(b'\n', bytes).count()).unwrap_or_default();
         let room = self.bounds.head.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
@@ -51,6 +53,22 @@ impl Output {
         self.total
     }
 
+    /// How many line ends there were among them.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Whether so much more would not fit.
+    pub(super) fn overflows(&self, more: usize) -> bool {
+        self.head.len() + self.tail.len() + more > self.bounds.head + self.bounds.tail
+    }
+
+    /// All of it that is here.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let (front, back) = self.tail.as_slices();
+        [&self.head, front, back].concat()
+    }
+
     /// How many bytes between the beginning and the end are not here.
     pub fn omitted(&self) -> u64 {
         let kept = self.head.len() + self.tail.len();
@@ -59,10 +77,10 @@ impl Output {
 
     /// What was kept, with a line in the place of what was not.
     pub fn text(&self) -> String {
-        let (front, back) = self.tail.as_slices();
         match self.omitted() {
-            0 => String::from_utf8_lossy(&[&self.head, front, back].concat()).into_owned(),
+            0 => String::from_utf8_lossy(&self.bytes()).into_owned(),
             omitted => {
+                let (front, back) = self.tail.as_slices();
                 let head = String::from_utf8_lossy(whole_start(&self.head));
                 let joined = [front, back].concat();
                 let tail = String::from_utf8_lossy(whole_end(&joined));
@@ -71,9 +89,18 @@ impl Output {
         }
     }
 
-    /// The last `limit` characters of what was kept.
+    /// What was kept of the end; everything if nothing is missing.
+    pub fn end(&self) -> String {
+        if self.omitted() == 0 {
+            return self.text();
+        }
+        let (front, back) = self.tail.as_slices();
+        String::from_utf8_lossy(whole_end(&[front, back].concat())).into_owned()
+    }
+
+    /// The last `limit` characters.
     pub fn tail_text(&self, limit: usize) -> String {
-        let text = self.text();
+        let text = self.end();
         let skip = text.chars().count().saturating_sub(limit);
         text.chars().skip(skip).collect()
     }
@@ -134,5 +161,7 @@ mod tests {
     #[test]
     fn the_end_alone_can_be_had() {
         assert_eq!(output(10, 10, &["héllo"]).tail_text(4), "éllo");
+        assert_eq!(output(0, 4, &["one\ntwo\n", "é!\n"]).end(), "é!\n");
+        assert_eq!(output(0, 4, &["one\ntwo\n", "é!\n"]).lines(), 3);
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::output::Shelf;
 
 /// Slack for a loaded machine, on top of the times that are promised.
 const SLACK: Duration = Duration::from_secs(2);
@@ -149,4 +150,48 @@ async fn a_program_that_does_not_exist_is_named() {
     let spec = Spec::new("no-such-program", directory.path(), LONG);
     let error = run(spec, &CancellationToken::new(), |_| {}).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
+}
+
+fn spooling(bounds: Bounds, shelf: &Shelf) -> Spec {
+    let mut spec = Spec::shell("", "/", LONG);
+    spec.bounds = bounds;
+    spec.spool = Some(Spool { shelf: shelf.clone(), name: "test".to_owned() });
+    spec
+}
+
+#[tokio::test]
+async fn output_that_does_not_fit_is_in_a_file() {
+    let directory = TempDir::new().unwrap();
+    let shelf = Shelf::new(directory.path());
+    for (command, spooled) in [("seq 100", false), ("seq 20000", true)] {
+        let mut spec = spooling(Bounds { head: 100, tail: 1000 }, &shelf);
+        spec.args = vec!["-c".into(), command.into()];
+        let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+        assert_eq!(done.spooled.is_some(), spooled, "{command}");
+        if let Some(path) = done.spooled {
+            let expected: String = (1..=20000).map(|number| number.to_string() + "\n").collect();
+            assert_eq!(std::fs::read_to_string(path).unwrap(), expected);
+            assert_eq!(done.output.lines(), 20000);
+            assert!(expected.ends_with(&done.output.end()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_for_output_does_not_grow_for_ever() {
+    let directory = TempDir::new().unwrap();
+    let mut spec = spooling(Bounds::default(), &Shelf::new(directory.path()));
+    spec.args = vec!["-c".into(), "head -c 100000000 /dev/zero | tr '\\0' x".into()];
+    let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!(done.output.total(), 100_000_000);
+    let size = std::fs::metadata(done.spooled.unwrap()).unwrap().len();
+    assert!((MAX_SPOOL..MAX_SPOOL + 100).contains(&size), "{size}");
+}
+
+#[tokio::test]
+async fn a_program_runs_though_its_output_cannot_be_kept() {
+    let mut spec = spooling(Bounds { head: 0, tail: 10 }, &Shelf::new("/proc/no/such/place"));
+    spec.args = vec!["-c".into(), "seq 100".into()];
+    let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!((done.exit, done.spooled), (Exit::Code(0), None));
 }

@@ -1,0 +1,95 @@
+//! Files that models look at rather than read.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::Error;
+use super::read::load;
+
+/// Largest image or document, in bytes. Its text form is a third larger and then still within what providers take
+/// and what one event may carry.
+pub const MAX_MEDIA: u64 = 15 * 256 * 1024;
+
+/// An image or a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// What it is, by its first bytes and not by its name.
+    pub mime: &'static str,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+impl Media {
+    /// Whether it is a picture.
+    pub fn is_image(&self) -> bool {
+        self.mime.starts_with("image/")
+    }
+}
+
+/// Reads an image or a PDF; nothing if the file is neither.
+pub fn media(path: &Path) -> Result<Option<Media>, Error> {
+    let mut opening = [0; 16];
+    let file = File::open(path).map_err(Error::io(path))?;
+    let about = file.metadata().map_err(Error::io(path))?;
+    // A pipe may never say anything, and a directory is somebody else's subject.
+    if !about.is_file() {
+        return Ok(None);
+    }
+    let read = file.take(16).read(&mut opening).map_err(Error::io(path))?;
+    let Some(mime) = mime(opening.get(..read).unwrap_or_default()) else { return Ok(None) };
+    if about.len() > MAX_MEDIA {
+        return Err(Error::MediaTooLarge { path: path.to_owned(), mime, size: about.len() });
+    }
+    Ok(Some(Media { mime, bytes: load(path)? }))
+}
+
+/// What a file is that begins like this.
+fn mime(opening: &[u8]) -> Option<&'static str> {
+    match opening {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some("application/pdf"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    #[test]
+    fn media_are_known_by_how_they_begin() {
+        for (opening, expected) in [
+            (&b"\x89PNG\r\n\x1a\n...."[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a", Some("image/gif")),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"%PDF-1.7\n", Some("application/pdf")),
+            (b"<svg/>", None),
+            (b"\x7fELF", None),
+            (b"", None),
+        ] {
+            let file = NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), opening).unwrap();
+            let found = media(file.path()).unwrap();
+            assert_eq!(found.as_ref().map(|media| media.mime), expected);
+            assert!(found.is_none_or(|media| media.bytes == opening));
+        }
+        assert_eq!(media(&std::env::temp_dir()).unwrap(), None);
+        assert!(matches!(media(Path::new("/no/such/file")), Err(Error::NotFound(_))));
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_unread() {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"%PDF-1.7\n").unwrap();
+        file.as_file().set_len(MAX_MEDIA + 1).unwrap();
+        let error = media(file.path()).unwrap_err().to_string();
+        assert!(error.contains("application/pdf") && error.contains("too large"), "{error}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Output that is too long to be shown: the part that is, and a file with all of it.
+//!
+//! The files are kept for [`RETENTION`]; whoever runs the server calls [`Shelf::sweep`] now and then.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How long files with whole outputs are kept.
+pub const RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// How the files' names begin. Nothing else is ever removed.
+const PREFIX: &str = "tool_";
+
+/// Longest name of a file, as far as it is made of what the caller says.
+const MAX_NAME: usize = 80;
+
+/// How much of an output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Lines,
+    pub lines: usize,
+    /// and bytes; whichever is less.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { lines: 2000, bytes: 51_200 }
+    }
+}
+
+/// Which end of an output matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The beginning.
+    Head,
+    /// The end.
+    Tail,
+}
+
+/// A part of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut<'t> {
+    /// The part.
+    pub shown: &'t str,
+    /// What is missing.
+    pub omitted: Omitted,
+}
+
+/// How much of an output is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Omitted {
+    /// Whole lines, because there were too many.
+    Lines(usize),
+    /// Bytes, because they were too long.
+    Bytes(usize),
+}
+
+/// Cuts an output that is too long; nothing if it is not.
+pub fn cut(text: &str, limits: Limits, end: End) -> Option<Cut<'_>> {
+    let count = text.split('\n').count();
+    if count <= limits.lines && text.len() <= limits.bytes {
+        return None;
+    }
+    let lines = part_by_lines(text, limits.lines, end);
+    if lines.len() <= limits.bytes {
+        return Some(Cut { shown: lines, omitted: Omitted::Lines(count - limits.lines) });
+    }
+    let shown = part_by_bytes(lines, limits.bytes, end);
+    Some(Cut { shown, omitted: Omitted::Bytes(text.len() - shown.len()) })
+}
+
+fn part_by_lines(text: &str, lines: usize, end: End) -> &str {
+    let mut breaks = text.match_indices('\n').map(|(at, _)| at);
+    let part = match end {
+        End::Head => breaks.nth(lines.saturating_sub(1)).and_then(|at| text.get(..at)),
+        End::Tail => {
+            text.rmatch_indices('\n').nth(lines.saturating_sub(1)).and_then(|(at, _)| text.get(at + 1..))
+        }
+    };
+    part.unwrap_or(text)
+}
+
+/// Whole lines as long as there are any; a single overlong line is cut in the middle.
+fn part_by_bytes(text: &str, bytes: usize, end: End) -> &str {
+    match end {
+        End::Head => {
+            let part = text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
+            part.rfind('\n').and_then(|at| part.get(..at)).unwrap_or(part)
+        }
+        End::Tail => {
+            let part =
+                text.get(text.ceil_char_boundary(text.len().saturating_sub(bytes))..).unwrap_or_default();
+            part.find('\n').and_then(|at| part.get(at + 1..)).filter(|rest| !rest.is_empty()).unwrap_or(part)
+        }
+    }
+}
+
+/// A directory for whole outputs. Only its owner may look into it: outputs contain whatever tools saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shelf {
+    directory: PathBuf,
+}
+
+impl Shelf {
+    /// The directory is created when it is first needed.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// Where the files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Keeps a whole output in a new file.
+    pub fn keep(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let (path, mut file) = self.create(name)?;
+        file.write_all(text.as_bytes())?;
+        Ok(path)
+    }
+
+    /// A new, empty file with a name like this.
+    pub fn create(&self, name: &str) -> io::Result<(PathBuf, File)> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.directory)?;
+        let plain =
+            |character: char| character.is_ascii_alphanumeric() || character == '-' || character == '_';
+        let name: String = name
+            .chars()
+            .map(|character| if plain(character) { character } else { '_' })
+            .take(MAX_NAME)
+            .collect();
+        // Models number their calls, and not always with different numbers.
+        for number in 0_u32.. {
+            let suffix = if number == 0 { String::new() } else { format!("_{number}") };
+            let path = self.directory.join(format!("{PREFIX}{name}{suffix}"));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => return Ok((path, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Removes files that are older than `age`; answers how many.
+    pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<usize> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let mut removed = 0;
+        for entry in entries.flatten() {
+            let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+            let changed = entry.metadata().and_then(|about| about.modified());
+            let old = changed.is_ok_and(|time| now.duration_since(time).is_ok_and(|passed| passed > age));
+            if ours && old && fs::remove_file(entry.path()).is_ok() {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const SMALL: Limits = Limits { lines: 3, bytes: 10 };
+
+    fn shown(text: &str, end: End) -> Option<(&str, Omitted)> {
+        cut(text, SMALL, end).map(|cut| (cut.shown, cut.omitted))
+    }
+
+    #[test]
+    fn short_outputs_are_left_alone() {
+        for text in ["", "a\nb\nc", "0123456789", "a\nb\n"] {
+            assert_eq!(shown(text, End::Head), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn too_many_lines_are_cut_at_either_end() {
+        assert_eq!(shown("a\nb\nc\nd\ne", End::Head), Some(("a\nb\nc", Omitted::Lines(2))));
+        assert_eq!(shown("a\nb\nc\nd\ne", End::Tail), Some(("c\nd\ne", Omitted::Lines(2))));
+    }
+
+    #[test]
+    fn too_many_bytes_are_cut_at_a_line_or_else_at_a_character() {
+        assert_eq!(shown("1234\n5678\n90", End::Head), Some(("1234\n5678", Omitted::Bytes(3))));
+        assert_eq!(shown("12\n3456\n7890", End::Tail), Some(("3456\n7890", Omitted::Bytes(3))));
+        assert_eq!(shown("ééééééé", End::Head), Some(("ééééé", Omitted::Bytes(4))));
+        assert_eq!(shown("aééééééé", End::Tail), Some(("ééééé", Omitted::Bytes(5))));
+        assert_eq!(shown("12345678901\n", End::Tail), Some(("345678901\n", Omitted::Bytes(2))));
+    }
+
+    #[test]
+    fn outputs_are_kept_apart_and_private() {
+        let directory = TempDir::new().unwrap();
+        let shelf = Shelf::new(directory.path().join("deep/er"));
+        let one = shelf.keep("ses_1/../call:1", "one").unwrap();
+        let two = shelf.keep("ses_1/../call:1", "two").unwrap();
+        assert_eq!(one.file_name().unwrap(), "tool_ses_1____call_1");
+        assert_eq!(two.file_name().unwrap(), "tool_ses_1____call_1_1");
+        assert_eq!(fs::read_to_string(&one).unwrap(), "one");
+        assert_eq!(fs::metadata(&one).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(shelf.directory()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn old_outputs_are_swept_away_and_nothing_else() {
+        let directory = TempDir::new().unwrap();
+        let shelf = Shelf::new(directory.path());
+        let kept = shelf.keep("a", "x").unwrap();
+        fs::write(directory.path().join("precious"), "x").unwrap();
+        let now = fs::metadata(&kept).unwrap().modified().unwrap();
+        assert_eq!(shelf.sweep(now + RETENTION, RETENTION).unwrap(), 0);
+        assert_eq!(shelf.sweep(now + RETENTION + Duration::from_mins(1), RETENTION).unwrap(), 1);
+        assert!(!kept.exists() && directory.path().join("precious").exists());
+        assert_eq!(Shelf::new("/no/such/directory").sweep(now, RETENTION).unwrap(), 0);
+    }
+}

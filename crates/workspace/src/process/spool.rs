@@ -1,0 +1,79 @@
+//! All of a program's output, in a file.
+
+use std::path::PathBuf;
+
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
+
+use super::Output;
+use crate::output::Shelf;
+
+/// Most that is written to a file. What comes after it is only counted.
+pub const MAX_SPOOL: u64 = 64 * 1024 * 1024;
+
+/// Where output goes that is more than is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spool {
+    /// The place.
+    pub shelf: Shelf,
+    /// What the file is called.
+    pub name: String,
+}
+
+/// The file, once it is needed. A program is not stopped by a full disk: without a file there is less to see.
+#[derive(Debug)]
+pub(super) enum Spooling {
+    /// Nobody wants one, or there cannot be one.
+    Off,
+    /// There was no need yet.
+    Ready(Spool),
+    Open {
+        path: PathBuf,
+        file: File,
+        size: u64,
+    },
+}
+
+impl Spooling {
+    pub(super) fn new(spool: Option<Spool>) -> Self {
+        spool.map_or(Self::Off, Self::Ready)
+    }
+
+    /// Notes what comes next, before it becomes part of `before`.
+    pub(super) async fn add(&mut self, before: &Output, bytes: &[u8]) {
+        if let Self::Ready(spool) = self {
+            if !before.overflows(bytes.len()) {
+                return;
+            }
+            let Spool { shelf, name } = spool.clone();
+            let created = tokio::task::spawn_blocking(move || shelf.create(&name)).await;
+            *self = match created {
+                Ok(Ok((path, file))) => Self::Open { path, file: File::from_std(file), size: 0 },
+                _ => Self::Off,
+            };
+            self.write(&before.bytes()).await;
+        }
+        self.write(bytes).await;
+    }
+
+    async fn write(&mut self, bytes: &[u8]) {
+        let Self::Open { file, size, .. } = self else { return };
+        let room = MAX_SPOOL.saturating_sub(*size);
+        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+        *size += u64::try_from(fits).unwrap_or_default();
+        if file.write_all(bytes.get(..fits).unwrap_or_default()).await.is_err() {
+            *self = Self::Off;
+        }
+    }
+
+    /// The file, if there is one.
+    pub(super) async fn finish(&mut self) -> Option<PathBuf> {
+        let Self::Open { path, mut file, size } = std::mem::replace(self, Self::Off) else { return None };
+        if size >= MAX_SPOOL {
+            let remark = "\n[... the rest of the output was not kept ...]\n";
+            file.write_all(remark.as_bytes()).await.ok()?;
+        }
+        file.flush().await.ok()?;
+        Some(path)
+    }
+}
