@@ -9,7 +9,7 @@ use crate::{
     Extra, MessageError, Millis, Part, PartBody, Todo,
     message::{Finish, ModelRef},
     number::Number,
-    part::PatchPart,
+    part::{FilePart, PatchPart},
     project::FileDiff,
     request::Question,
     session::Tokens,
@@ -97,7 +97,7 @@ pub enum AgentEvent {
         /// Facts, by tool.
         metadata: Extra,
         /// Files it produced.
-        attachments: Vec<Part>,
+        attachments: Vec<FilePart>,
     },
     /// The tool failed or was refused.
     ToolFailed {

@@ -1,6 +1,6 @@
 //! From a session's messages to what a model is told. Pure.
 
-use llm::{AssistantContent, ToolResult, UserContent};
+use llm::{AssistantContent, Attachment, ToolResult, UserContent};
 use protocol::message::ModelRef;
 use protocol::{
     AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState, UserMessage,
@@ -114,13 +114,24 @@ fn result(part: &Part) -> Option<ToolResult> {
         ToolState::Error(state) => (state.error.as_str(), true),
         ToolState::Pending(_) | ToolState::Running(_) => (INTERRUPTED, true),
     };
+    let files = match &tool.state {
+        ToolState::Completed(state) if state.time.compacted.is_none() => {
+            state.attachments.iter().flatten().filter_map(attachment).collect()
+        }
+        _ => Vec::new(),
+    };
     Some(ToolResult {
         id: tool.call_id.clone(),
         name: tool.tool.clone(),
         output: output.to_owned(),
         is_error,
-        files: Vec::new(),
+        files,
     })
+}
+
+fn attachment(part: &Part) -> Option<Attachment> {
+    let PartBody::File(file) = &part.body else { return None };
+    Some(Attachment { mime: file.mime.clone(), name: file.filename.clone(), url: file.url.clone() })
 }
 
 #[cfg(test)]
@@ -182,7 +193,8 @@ mod tests {
                     { "type": "text", "text": "I'll look.", "time": time },
                     { "type": "tool", "callID": "c1", "tool": "read", "state": {
                         "status": "completed", "input": { "filePath": "a" }, "output": "text", "title": "a",
-                        "metadata": {}, "time": time } },
+                        "metadata": {}, "time": time, "attachments": [{ "type": "file", "id": "prt_2",
+                        "sessionID": "ses_1", "messageID": "msg_1", "mime": "image/png", "url": "data:," }] } },
                     { "type": "tool", "callID": "c2", "tool": "read", "state": {
                         "status": "error", "input": { "filePath": "b" }, "error": "no such file", "time": time } },
                     { "type": "tool", "callID": "c3", "tool": "bash", "state": {

@@ -93,6 +93,8 @@ impl Step {
                 self.tool_running(call, tool, state, emit);
             }
             AgentEvent::ToolCompleted { call, output, title, metadata, attachments } => {
+                let attach = |file| emit.new_part(&self.message.id, PartBody::File(file));
+                let attachments: Vec<Part> = attachments.into_iter().map(attach).collect();
                 let attachments = (!attachments.is_empty()).then_some(attachments);
                 self.tool_ended(&call, emit, |input, time| {
                     ToolState::Completed(ToolCompleted {
