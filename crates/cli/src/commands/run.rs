@@ -5,7 +5,7 @@ mod follow;
 mod host;
 mod screen;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use engine::{
     mint::Mint,
@@ -32,8 +32,8 @@ use follow::Follower;
 use host::{Choice, Events, Host};
 use screen::Screen;
 
-/// A server that does not replay may have ended the turn while the connection was broken. If its status says so,
-/// this is how long its last words may take to arrive.
+/// How long the last words of a turn may take to arrive once its session is known to be idle: the second half
+/// of the idle pair, or all of it from a server that does not replay what was missed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs one turn; the exit says how it ended.
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let message = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom)).id::<MessageId>();
     let prompt = PromptInput { message_id: Some(message.clone()), ..prompt(&options).await? };
     let (host, engine) = host(&options, &here).await?;
-    let ended = Box::pin(take_turn(&options, &host, here, prompt, message, signals)).await;
+    let ended = Box::pin(take_turn(&options, &host, &here, prompt, message, signals)).await;
     if let Some(engine) = engine {
         engine.close().await;
     }
@@ -53,7 +53,7 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
 }
 
 /// A server that was named, or our own engine, or the server that owns our data directory.
-async fn host(options: &Run, here: &std::path::Path) -> Result<(Host, Option<Engine>), Failure> {
+async fn host(options: &Run, here: &Path) -> Result<(Host, Option<Engine>), Failure> {
     if let Some(address) = &options.attach {
         return Ok((Host::Remote(environment::client(address)?), None));
     }
@@ -111,14 +111,21 @@ fn model(name: &str) -> Result<ModelRef, Failure> {
 async fn take_turn(
     options: &Run,
     host: &Host,
-    here: PathBuf,
+    here: &Path,
     prompt: PromptInput,
     message: MessageId,
     signals: Signals,
 ) -> Result<Exit, Failure> {
-    let session = host.session(&Choice::of(options), &here).await?;
-    let host = host.clone().at(&session);
-    let mut events = host.events(&session).await?;
+    let here = here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
+    let chosen = host.find(&Choice::of(options), here).await?;
+    let directory = chosen.as_ref().map_or(here, |session| session.directory.as_str()).to_owned();
+    let host = host.clone().at(&directory);
+    // Before there is anything to see, so that the session's creation is seen, too.
+    let mut events = host.events(&directory).await?;
+    let session = match chosen {
+        Some(session) => session,
+        None => host.create(&directory).await?,
+    };
     host.submit(&session.id, prompt).await?;
     let turn = Turn {
         screen: Screen::new(options.format, &session.id),
@@ -141,7 +148,7 @@ struct Turn {
     signals: Signals,
     /// Somebody asked us to stop.
     stopping: bool,
-    /// When to stop waiting for an idle that may have been missed.
+    /// When to stop waiting for the last words.
     last_words: Option<Instant>,
 }
 
@@ -171,7 +178,7 @@ impl Turn {
                     }
                 }
                 () = sleep_until(patience), if self.last_words.is_some() => {
-                    return Ok(self.end(self.follower.reason(None).into()));
+                    return Ok(self.end(self.follower.reason().into()));
                 }
             }
         }
@@ -191,6 +198,9 @@ impl Turn {
             if let Some(reply) = self.answers.see(event, &mut self.screen) {
                 self.host.reply(reply).await?;
             }
+        }
+        if self.follower.is_idle() {
+            self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
         }
         Ok(ended.map(|reason| self.end(reason.into())))
     }

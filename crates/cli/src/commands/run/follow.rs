@@ -15,6 +15,8 @@ pub(super) struct Follower {
     accepted: bool,
     /// How the server says our prompt ended.
     ended: Option<EndReason>,
+    /// The first half of the idle pair, with the reason that came with it.
+    idle: Option<Option<EndReason>>,
     /// How the last answer ended, for servers that do not say.
     failed: Option<EndReason>,
 }
@@ -22,7 +24,7 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(session: SessionId, prompt: MessageId) -> Self {
         let family = HashSet::from([session.clone()]);
-        Self { session, prompt, family, accepted: false, ended: None, failed: None }
+        Self { session, prompt, family, accepted: false, ended: None, idle: None, failed: None }
     }
 
     pub(super) fn session(&self) -> &SessionId {
@@ -51,18 +53,27 @@ impl Follower {
                 return Some(EndReason::Aborted);
             }
             EventBody::SessionStatus(it) if it.session_id == self.session && self.accepted => {
-                if let SessionStatus::Idle { reason, .. } = it.status {
-                    return Some(self.reason(reason));
-                }
+                self.idle = match it.status {
+                    SessionStatus::Idle { reason, .. } => Some(reason),
+                    _ => None,
+                };
+            }
+            EventBody::SessionIdle(it) if it.session_id == self.session && self.idle.is_some() => {
+                return Some(self.reason());
             }
             _ => {}
         }
         None
     }
 
+    /// Whether only the second half of the idle pair is missing.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle.is_some()
+    }
+
     /// The best answer there is to how the turn ended.
-    pub(super) fn reason(&self, said: Option<EndReason>) -> EndReason {
-        self.ended.or(said).or(self.failed).unwrap_or(EndReason::Completed)
+    pub(super) fn reason(&self) -> EndReason {
+        self.ended.or(self.idle.flatten()).or(self.failed).unwrap_or(EndReason::Completed)
     }
 
     fn read(&mut self, message: &Message) {
@@ -95,6 +106,11 @@ mod tests {
         events.map(|event| follower.observe(&event)).collect()
     }
 
+    fn idle(status: &Value) -> [Value; 2] {
+        let idle = json!({ "type": "session.idle", "properties": { "sessionID": "ses_a" } });
+        [self::status(status), idle]
+    }
+
     fn status(status: &Value) -> Value {
         json!({ "type": "session.status", "properties": { "sessionID": "ses_a", "status": status } })
     }
@@ -108,10 +124,20 @@ mod tests {
 
     #[test]
     fn an_idle_from_before_the_prompt_is_not_ours() {
-        let idle = status(&json!({ "type": "idle", "reason": "completed" }));
-        let seen =
-            follow(&[user("msg_0"), idle.clone(), user("msg_1"), status(&json!({ "type": "busy" })), idle]);
-        assert_eq!(seen, [None, None, None, None, Some(EndReason::Completed)]);
+        let [first, second] = idle(&json!({ "type": "idle", "reason": "completed" }));
+        let busy = status(&json!({ "type": "busy" }));
+        let seen = follow(&[
+            user("msg_0"),
+            first.clone(),
+            second.clone(),
+            user("msg_1"),
+            second.clone(),
+            busy,
+            first,
+            second,
+        ]);
+        assert_eq!(seen.iter().flatten().count(), 1);
+        assert_eq!(seen.last(), Some(&Some(EndReason::Completed)));
     }
 
     #[test]
@@ -119,8 +145,8 @@ mod tests {
         let ended = json!({ "type": "prompt.ended", "properties": {
             "sessionID": "ses_a", "messageID": "msg_1", "reason": "blocked",
         } });
-        let idle = status(&json!({ "type": "idle", "reason": "completed" }));
-        assert_eq!(follow(&[user("msg_1"), ended, idle]).pop().unwrap(), Some(EndReason::Blocked));
+        let [first, second] = idle(&json!({ "type": "idle", "reason": "completed" }));
+        assert_eq!(follow(&[user("msg_1"), ended, first, second]).pop().unwrap(), Some(EndReason::Blocked));
     }
 
     #[test]
@@ -130,8 +156,9 @@ mod tests {
                 "sessionID": "ses_a", "error": { "name": name, "data": { "message": "m" } },
             } })
         };
-        let idle = || status(&json!({ "type": "idle" }));
-        let end = |error| follow(&[user("msg_1"), error, idle()]).pop().unwrap().unwrap();
+        let [first, second] = idle(&json!({ "type": "idle" }));
+        let end =
+            |error| follow(&[user("msg_1"), error, first.clone(), second.clone()]).pop().unwrap().unwrap();
         assert_eq!(end(error("UnknownError")), EndReason::Error);
         assert_eq!(end(error("MessageAbortedError")), EndReason::Aborted);
         assert_eq!(end(status(&json!({ "type": "busy" }))), EndReason::Completed);

@@ -1,6 +1,6 @@
 //! Who runs the turn: our own engine, or a server.
 
-use std::{collections::VecDeque, path::Path, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use client::Client;
 use engine::{Sessions, Stream, StreamItem, bus::Scope, ports::Listing};
@@ -51,43 +51,41 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// The same host, in the session's directory: servers look things up there.
-    pub(super) fn at(self, session: &Session) -> Self {
+    /// The same host, in this directory: servers look things up there.
+    pub(super) fn at(self, directory: &str) -> Self {
         match self {
-            Self::Remote(client) => Self::Remote(client.in_directory(&session.directory)),
+            Self::Remote(client) => Self::Remote(client.in_directory(directory)),
             local @ Self::Local(_) => local,
         }
     }
 
-    /// The session that was chosen, or a new one.
-    pub(super) async fn session(&self, choice: &Choice, here: &Path) -> Result<Session, Failure> {
-        let here =
-            here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
+    /// The session that was chosen; none if it is to be a new one.
+    pub(super) async fn find(&self, choice: &Choice, here: &str) -> Result<Option<Session>, Failure> {
         match choice {
-            Choice::New => self.create(here).await,
+            Choice::New => Ok(None),
             Choice::Latest => match self.latest(here).await? {
-                Some(session) => Ok(session),
+                Some(session) => Ok(Some(session)),
                 None => Err(Failure::usage("there is no session in this directory to go on with")),
             },
             Choice::This(id) => {
                 let id = id.parse().map_err(|error| Failure::usage(format!("{error}")))?;
-                match self {
-                    Self::Local(sessions) => Ok(sessions.get(&id).await?),
-                    Self::Remote(client) => Ok(client.session(&id).await?),
-                }
+                Ok(Some(match self {
+                    Self::Local(sessions) => sessions.get(&id).await?,
+                    Self::Remote(client) => client.session(&id).await?,
+                }))
             }
         }
     }
 
-    async fn create(&self, here: &str) -> Result<Session, Failure> {
+    /// A new session.
+    pub(super) async fn create(&self, directory: &str) -> Result<Session, Failure> {
         let input = SessionInput::default();
-        match self {
+        Ok(match self {
             Self::Local(sessions) => {
-                let home = Projects::default().find(here).await.home();
-                Ok(sessions.create(home, input).await?)
+                sessions.create(Projects::default().find(directory).await.home(), input).await?
             }
-            Self::Remote(client) => Ok(client.clone().in_directory(here).create_session(&input).await?),
-        }
+            Self::Remote(client) => client.create_session(&input).await?,
+        })
     }
 
     async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
@@ -102,11 +100,11 @@ impl Host {
         Ok(all.into_iter().find(|session| session.parent_id.is_none() && session.directory == here))
     }
 
-    /// Events of the session's directory. When this returns, nothing that happens is missed.
-    pub(super) async fn events(&self, session: &Session) -> Result<Events, Failure> {
+    /// Events of the directory. From when this returns, nothing that happens is missed.
+    pub(super) async fn events(&self, directory: &str) -> Result<Events, Failure> {
         match self {
             Self::Local(sessions) => {
-                let scope = Scope { directory: Some(session.directory.as_str().into()) };
+                let scope = Scope { directory: Some(directory.into()) };
                 let stream = sessions.subscribe(scope.clone(), None).await?;
                 let local =
                     Local { sessions: sessions.clone(), scope, stream, ready: VecDeque::new(), seen: None };

@@ -1,0 +1,41 @@
+//! What the program says about itself.
+
+use std::fmt::Write as _;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn help_is_as_written() {
+    let world = World::new();
+    let mut text = String::new();
+    for command in [&["--help"][..], &["serve", "--help"], &["run", "--help"], &["check", "--help"]] {
+        let ended = world.run(command).await;
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        writeln!(text, "$ baton {}\n{}", command.join(" "), ended.stdout).unwrap();
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[tokio::test]
+async fn the_version_is_the_packages() {
+    let ended = World::new().run(&["--version"]).await;
+    assert_eq!(ended.stdout, format!("baton {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn the_openapi_document_is_json_with_the_servers_routes() {
+    let ended = World::new().run(&["openapi"]).await;
+    assert_eq!(ended.code, Some(0));
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/global/event"]["get"].is_object());
+}
+
+#[tokio::test]
+async fn a_command_line_that_makes_no_sense_is_a_usage_error() {
+    let world = World::new();
+    for args in [&["fly"][..], &["serve", "--port", "many"], &["run", "x", "--yes", "--deny"]] {
+        let ended = world.run(args).await;
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+    }
+}

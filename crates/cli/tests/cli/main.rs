@@ -1,0 +1,15 @@
+//! The real program, from outside: what it prints, what it answers and how it ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
+mod check;
+mod help;
+mod run;
+mod serve;
+mod world;

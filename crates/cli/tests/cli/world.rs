@@ -1,0 +1,174 @@
+//! A project, a home and a data directory of their own, and the program in them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use testkit::calls::Calls;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    process::{Child, Command},
+    time::timeout,
+};
+
+/// Longer than anything takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a program of a test lives.
+pub(crate) struct World {
+    root: TempDir,
+}
+
+/// What a program has said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let root = TempDir::with_prefix("baton-cli-").unwrap();
+        for name in ["project", "home", "data"] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+        }
+        let world = Self { root };
+        std::fs::write(world.project().join("README.md"), "# A project\n\nEnd of file.\n").unwrap();
+        world
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.root.path().join("project").canonicalize().unwrap()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// The program, in the project and with nothing of the person who runs the tests.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_baton")), args)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the program under test is a plain child of the test")]
+    pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.root.path().join("home"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The same, with the data directory of this world.
+    pub(crate) fn with_data(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.arg("--data-dir").arg(self.data());
+        command
+    }
+
+    /// Runs a command of the program to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ended {
+        finish(self.command(args), "").await
+    }
+
+    /// The same, with the data directory of this world.
+    pub(crate) async fn run_with_data(&self, args: &[&str]) -> Ended {
+        finish(self.with_data(args), "").await
+    }
+
+    /// Starts a server on a free port.
+    pub(crate) async fn serve(&self) -> Server {
+        Server::start(self.with_data(&["serve", "--port", "0"])).await
+    }
+}
+
+/// Runs a program to its end, with something on its standard input.
+pub(crate) async fn finish(mut command: Command, input: &str) -> Ended {
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().unwrap();
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes()).await.unwrap();
+    }
+    let output = timeout(PATIENCE, child.wait_with_output()).await.expect("the program ends").unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A running program that says where it listens.
+pub(crate) struct Server {
+    child: Child,
+    /// The line it printed.
+    pub(crate) line: String,
+    pub(crate) url: String,
+    pub(crate) calls: Calls,
+}
+
+impl Server {
+    pub(crate) async fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = timeout(PATIENCE, lines.next_line()).await.expect("the server listens").unwrap();
+        let Some(line) = line else {
+            let mut said = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+            panic!("the server did not start: {said}");
+        };
+        let url = line.split_once("listening on ").expect("a line that says where").1.to_owned();
+        let calls = Calls::new(&url);
+        Self { child, line, url, calls }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Its figures, which are text.
+    pub(crate) async fn metrics(&self) -> String {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut call = TcpStream::connect(address).await.unwrap();
+        let head = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        call.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        call.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// Waits until it has ended: how, what it said on standard error, and after how long.
+    pub(crate) async fn ended(mut self) -> (ExitStatus, String, Duration) {
+        let begun = Instant::now();
+        let status = timeout(PATIENCE, self.child.wait()).await.expect("the server ends").unwrap();
+        let took = begun.elapsed();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+        (status, said, took)
+    }
+
+    pub(crate) async fn stop(self) {
+        self.signal(Signal::TERM);
+        let (status, said, _) = self.ended().await;
+        assert!(status.success(), "{status}: {said}");
+    }
+}
