@@ -278,6 +278,15 @@ for (const [name, connect] of clients) {
       assert.equal(idlePairs(events.tape.of(id)).get(id), 1)
     })
 
+    test("a prompt that says nothing begins a turn that ends", async () => {
+      const id = await create()
+      for (const parts of [[], [{ type: "text", text: "" }]]) {
+        const { info } = await ok(sdk.prompt(id, { ...ask("todo"), parts }))
+        assert.equal(info.finish, "stop")
+      }
+      assert.deepEqual(await answered(id), [0, 0, 1, 1])
+    })
+
     test("a message that wants no reply is stored and nothing runs", async () => {
       const id = await create()
       const { info, parts } = await ok(sdk.prompt(id, ask("simple", "a note", { noReply: true })))

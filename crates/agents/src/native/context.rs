@@ -18,18 +18,14 @@ const SUMMARISE: &str = "What did we do so far?";
 
 /// The conversation as the model gets to see it.
 ///
-/// Every step stays in it, an empty one too: how many there were since a prompt is part of the conversation.
+/// Every prompt and step stays in it, an empty one too: how many there were since a prompt is part of the
+/// conversation, and a model that cannot see the prompt would count from the beginning for ever.
 /// Dialects leave out what their provider does not accept.
 pub(super) fn conversation(history: &[MessageWithParts], model: &ModelRef) -> Vec<llm::Message> {
     let mut told = Vec::new();
     for MessageWithParts { info, parts, .. } in history {
         match info {
-            Message::User(_) => {
-                let content: Vec<UserContent> = parts.iter().filter_map(user).collect();
-                if !content.is_empty() {
-                    told.push(llm::Message::User(content));
-                }
-            }
+            Message::User(_) => told.push(llm::Message::User(parts.iter().filter_map(user).collect())),
             Message::Assistant(message) if is_told(message, parts) => {
                 let same = message.provider_id == model.provider_id && message.model_id == model.model_id;
                 told.push(llm::Message::Assistant(
