@@ -30,13 +30,13 @@ pub(crate) enum Command {
     #[command(after_help = "Works with every OpenCode-compatible server, and with recordings of one. \
         Exits with 1 if there was a violation; warnings alone are no reason to fail.")]
     Check(Check),
-    /// Print the `OpenAPI` document
+    #[command(about = "Print the OpenAPI document")]
     Openapi,
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Serve {
-    /// Address or name to listen on; others than this machine need a password
+    /// Address to listen on; one that others can reach needs a password
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) hostname: String,
     /// Port to listen on; 0 picks a free one [default: 4096, or a free one if that is taken]
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     /// Go on with the latest session of this directory
     #[arg(long = "continue", short = 'c')]
     pub(crate) resume: bool,
-    /// How to show what happens
+    /// How to show what happens: for people, or one event per line as JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Use this server instead of an engine of our own
@@ -108,7 +108,7 @@ pub(crate) struct Check {
     /// standard input)
     #[arg(value_name = "URL|FILE")]
     pub(crate) target: String,
-    /// How to show what is found
+    /// How to show what is found: for people, or one finding per line as JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Stop watching a server after so many seconds
@@ -122,8 +122,8 @@ pub(crate) struct Check {
 /// How things are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    // For people. (A doc comment here would turn every option's help into a paragraph.)
     Text,
-    /// For programs: one JSON value per line
+    // For programs: one JSON value per line.
     Json,
 }

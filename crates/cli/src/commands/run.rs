@@ -170,7 +170,7 @@ impl Turn {
                     if let Some(reply) = self.answers.take(line) {
                         self.host.reply(reply).await?;
                     }
-                    self.screen.wait();
+                    self.screen.hold(self.answers.is_asking());
                 }
                 asked = self.signals.next() => {
                     if self.stop(asked) {
@@ -195,8 +195,12 @@ impl Turn {
         let ended = self.follower.observe(event);
         if self.follower.concerns(event) {
             self.screen.show(event)?;
+            let was_asking = self.answers.is_asking();
             if let Some(reply) = self.answers.see(event, &mut self.screen) {
                 self.host.reply(reply).await?;
+            }
+            if was_asking {
+                self.screen.hold(self.answers.is_asking());
             }
         }
         if self.follower.is_idle() {

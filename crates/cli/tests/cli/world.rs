@@ -17,7 +17,7 @@ use tokio::{
 };
 
 /// Longer than anything takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a program of a test lives.
 pub(crate) struct World {

@@ -60,6 +60,11 @@ impl Answers {
         self.by_default
     }
 
+    /// Whether a person is being asked.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Notes what is asked and what others have answered; the answer, if it needs no person.
     pub(super) fn see(&mut self, event: &Event, screen: &mut Screen) -> Option<Reply> {
         let request = match &event.body {
@@ -75,7 +80,7 @@ impl Answers {
             Policy::Refuse => return Some(refuse(&request)),
             Policy::Ask => {}
         }
-        screen.pause();
+        screen.hold(true);
         self.lines.get_or_insert_with(read_lines);
         self.waiting.push_back(Waiting { request, given: Given::new() });
         if self.waiting.len() == 1 {

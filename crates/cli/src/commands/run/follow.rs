@@ -15,8 +15,10 @@ pub(super) struct Follower {
     accepted: bool,
     /// How the server says our prompt ended.
     ended: Option<EndReason>,
-    /// The first half of the idle pair, with the reason that came with it.
-    idle: Option<Option<EndReason>>,
+    /// Whether the first half of the idle pair has come.
+    idle: bool,
+    /// The reason that came with it, if one did.
+    said: Option<EndReason>,
     /// How the last answer ended, for servers that do not say.
     failed: Option<EndReason>,
 }
@@ -24,7 +26,7 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(session: SessionId, prompt: MessageId) -> Self {
         let family = HashSet::from([session.clone()]);
-        Self { session, prompt, family, accepted: false, ended: None, idle: None, failed: None }
+        Self { session, prompt, family, accepted: false, ended: None, idle: false, said: None, failed: None }
     }
 
     pub(super) fn session(&self) -> &SessionId {
@@ -53,12 +55,12 @@ impl Follower {
                 return Some(EndReason::Aborted);
             }
             EventBody::SessionStatus(it) if it.session_id == self.session && self.accepted => {
-                self.idle = match it.status {
-                    SessionStatus::Idle { reason, .. } => Some(reason),
-                    _ => None,
+                (self.idle, self.said) = match it.status {
+                    SessionStatus::Idle { reason, .. } => (true, reason),
+                    _ => (false, None),
                 };
             }
-            EventBody::SessionIdle(it) if it.session_id == self.session && self.idle.is_some() => {
+            EventBody::SessionIdle(it) if it.session_id == self.session && self.idle => {
                 return Some(self.reason());
             }
             _ => {}
@@ -68,12 +70,12 @@ impl Follower {
 
     /// Whether only the second half of the idle pair is missing.
     pub(super) fn is_idle(&self) -> bool {
-        self.idle.is_some()
+        self.idle
     }
 
     /// The best answer there is to how the turn ended.
     pub(super) fn reason(&self) -> EndReason {
-        self.ended.or(self.idle.flatten()).or(self.failed).unwrap_or(EndReason::Completed)
+        self.ended.or(self.said).or(self.failed).unwrap_or(EndReason::Completed)
     }
 
     fn read(&mut self, message: &Message) {

@@ -33,6 +33,8 @@ pub(super) struct Screen {
     /// A person looks on.
     watched: bool,
     spinner: Option<ProgressBar>,
+    /// A person is being asked something, and the line is theirs.
+    held: bool,
     /// The agent's messages: a prompt has text parts, too.
     answers: HashSet<MessageId>,
     /// How much of a part's text is on the screen.
@@ -50,6 +52,7 @@ impl Screen {
             session: session.clone(),
             watched: format == Format::Text && terminal::is_watched(),
             spinner: None,
+            held: false,
             answers: HashSet::new(),
             shown: HashMap::new(),
             mid_line: false,
@@ -148,7 +151,7 @@ impl Screen {
     }
 
     fn spin(&mut self, label: &str) {
-        if !self.watched || self.mid_line {
+        if !self.watched || self.mid_line || self.held {
             return;
         }
         let spinner = self.spinner.get_or_insert_with(|| {
@@ -162,8 +165,17 @@ impl Screen {
         spinner.set_message(label.to_owned());
     }
 
-    /// Leaves the line to somebody else.
-    pub(super) fn pause(&mut self) {
+    /// Leaves the line to a person who is being asked something, or takes it back.
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
+        if held {
+            self.pause();
+        } else {
+            self.wait();
+        }
+    }
+
+    fn pause(&mut self) {
         if let Some(spinner) = self.spinner.take() {
             spinner.finish_and_clear();
         }
