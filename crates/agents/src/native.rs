@@ -41,6 +41,7 @@ use protocol::TurnEnd;
 use protocol::agent::Agent;
 
 pub use agent::built_in;
+pub use tools::{Skill, ToolOptions};
 
 use permission::Approvals;
 
@@ -53,11 +54,18 @@ pub struct Options {
     pub instructions: String,
     /// Environment variables that commands do not get to see, such as the keys of providers.
     pub hidden: Vec<String>,
+    /// How tools behave.
+    pub tools: ToolOptions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { agents: built_in(&[]), instructions: String::new(), hidden: Vec::new() }
+        Self {
+            agents: built_in(&[]),
+            instructions: String::new(),
+            hidden: Vec::new(),
+            tools: ToolOptions::default(),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const NOT_FOR_CHILDREN: [&str; 2] = ["task", "todowrite"];
 pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
     let deny = |permission: &str| Rule::new(permission, "*", Action::Deny);
     let allow = |permission: &str| Rule::new(permission, "*", Action::Allow);
-    let looks = ["read", "list", "bash", "external_directory"];
+    let looks = ["read", "list", "glob", "grep", "webfetch", "bash", "external_directory"];
     let explore = std::iter::once(deny("*")).chain(looks.map(allow));
     vec![
         agent("build", AgentMode::Primary, "Does the work: reads, changes files, runs commands.", [], rules),

@@ -72,6 +72,13 @@ impl<'a> Permissions<'a> {
             .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     }
 
+    /// The rules that say something about a permission, for somebody who outlives this.
+    pub(super) fn about(&self, permission: &str) -> Vec<Rule> {
+        let approved = self.approvals.of(&self.directory);
+        let rules = self.rules.iter().chain(&approved);
+        rules.filter(|rule| matches(&rule.permission, permission)).cloned().collect()
+    }
+
     /// What the rules say, without asking anybody.
     pub(super) fn judge(&self, wish: &Wish) -> Verdict {
         let approved = self.approvals.of(&self.directory);

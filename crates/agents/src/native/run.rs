@@ -58,17 +58,9 @@ impl<'a> Loop<'a> {
         let agents = &inner.options.agents;
         let agent = agents.iter().find(|agent| agent.name == turn.agent);
         let rules = agent::rules(agent, session);
-        Ok(Self {
-            inner,
-            turn,
-            model,
-            agent,
-            root,
-            permissions: Permissions::new(rules, &inner.approvals, &session.directory),
-            bench: Bench::new(agents),
-            doom: Doom::default(),
-            repeats: 0,
-        })
+        let permissions = Permissions::new(rules, &inner.approvals, &session.directory);
+        let bench = Bench::new(agents, &inner.options.tools, &permissions);
+        Ok(Self { inner, turn, model, agent, root, permissions, bench, doom: Doom::default(), repeats: 0 })
     }
 
     async fn run(&mut self) -> TurnEnd {
@@ -129,6 +121,7 @@ impl<'a> Loop<'a> {
             root: &self.root,
             permissions: &self.permissions,
             hidden: &self.inner.options.hidden,
+            options: &self.inner.options.tools,
             off,
         }
     }

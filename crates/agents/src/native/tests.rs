@@ -2,7 +2,9 @@
 
 mod abort;
 mod harness;
+mod patches;
 mod requests;
 mod retries;
 mod scenarios;
+mod search;
 mod tools;

@@ -3,22 +3,29 @@
 //! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. Everything that
 //! is the same for all of them (reporting, bounds, unknown names, broken arguments) is done in [`Bench::run`].
 
+mod apply_patch;
 mod bash;
 mod bench;
 mod edit;
+mod glob;
+mod grep;
 mod input;
 mod invalid;
 mod list;
+mod options;
 mod paths;
 mod question;
 mod read;
+mod skill;
 mod task;
 mod todowrite;
+mod truncate;
 mod write;
 
 use engine::session::Turn;
 use futures::future::BoxFuture;
 use protocol::agent::Agent;
+use protocol::part::FilePart;
 use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use workspace::files::Root;
@@ -26,6 +33,7 @@ use workspace::files::Root;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
+pub use options::{Skill, ToolOptions};
 
 /// Something a model may call.
 pub(super) trait Tool: Send + Sync {
@@ -42,6 +50,11 @@ pub(super) trait Tool: Send + Sync {
 
     /// JSON Schema of its input.
     fn schema(&self) -> Value;
+
+    /// Whether there is anything it could do.
+    fn is_of_use(&self) -> bool {
+        true
+    }
 
     /// Whether calls of it that follow one another may run at the same time.
     fn is_concurrent(&self) -> bool {
@@ -62,6 +75,9 @@ pub(super) struct Call<'a> {
     pub(super) permissions: &'a Permissions<'a>,
     /// Environment variables commands must not see.
     pub(super) hidden: &'a [String],
+    pub(super) options: &'a ToolOptions,
+    /// Whether there are subagents to hand something to.
+    pub(super) may_delegate: bool,
     /// The model's id of the call.
     pub(super) id: &'a str,
     /// The tool's name.
@@ -92,6 +108,15 @@ pub(super) struct Output {
     pub(super) text: String,
     /// Facts for clients.
     pub(super) metadata: Extra,
+    /// Pictures and documents, for both.
+    pub(super) attachments: Vec<FilePart>,
+}
+
+impl Output {
+    /// An output that is all text.
+    fn new(title: impl Into<String>, text: impl Into<String>, metadata: Extra) -> Self {
+        Self { title: title.into(), text: text.into(), metadata, attachments: Vec::new() }
+    }
 }
 
 /// Why a call did not work.
@@ -111,6 +136,18 @@ impl From<workspace::files::Error> for Failure {
     }
 }
 
+impl From<workspace::patch::Error> for Failure {
+    fn from(error: workspace::patch::Error) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+impl From<workspace::search::Error> for Failure {
+    fn from(error: workspace::search::Error) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
 /// An object out of a [`serde_json::json!`] literal.
 fn object(value: Value) -> Extra {
     match value {
@@ -120,14 +157,18 @@ fn object(value: Value) -> Extra {
 }
 
 /// The tools of the native loop, sorted by name as they are shown to the model.
-fn all(agents: &[Agent]) -> Vec<Box<dyn Tool>> {
+fn all(agents: &[Agent], skills: Vec<Skill>) -> Vec<Box<dyn Tool>> {
     vec![
+        Box::new(apply_patch::ApplyPatch),
         Box::new(bash::Bash),
         Box::new(edit::Edit),
+        Box::new(glob::Glob),
+        Box::new(grep::Grep),
         Box::new(invalid::Invalid),
         Box::new(list::List),
         Box::new(question::Question),
         Box::new(read::Read),
+        Box::new(skill::Skill::new(skills)),
         Box::new(task::Task::new(agents)),
         Box::new(todowrite::TodoWrite),
         Box::new(write::Write),

@@ -11,7 +11,12 @@ use super::harness::{Person, World};
 use crate::native::{Options, built_in};
 
 /// A model that makes these calls, one per step, and then stops.
-fn calling(calls: &[(&str, Value)]) -> Scenarios {
+pub(super) fn calling(calls: &[(&str, Value)]) -> Scenarios {
+    named("calls", calls)
+}
+
+/// The same with another name, which decides what the model is offered.
+pub(super) fn named(model: &str, calls: &[(&str, Value)]) -> Scenarios {
     let mut steps: Vec<Value> = calls
         .iter()
         .map(|(name, input)| {
@@ -19,10 +24,14 @@ fn calling(calls: &[(&str, Value)]) -> Scenarios {
         })
         .collect();
     steps.push(json!([{ "do": "text", "text": "Done." }, { "do": "finish", "reason": "stop" }]));
-    Scenarios::parse(&json!({ "calls": { "about": "test", "steps": steps } }).to_string()).unwrap()
+    Scenarios::parse(&json!({ model: { "about": "test", "steps": steps } }).to_string()).unwrap()
 }
 
-async fn made(calls: &[(&str, Value)], rules: &[Rule], person: Person) -> (World, Session, Vec<ToolState>) {
+pub(super) async fn made(
+    calls: &[(&str, Value)],
+    rules: &[Rule],
+    person: Person,
+) -> (World, Session, Vec<ToolState>) {
     let options = Options { agents: built_in(rules), ..Options::default() };
     let mut world = World::with(calling(calls), options).await;
     let session = world.turn("calls", person).await;
@@ -30,7 +39,7 @@ async fn made(calls: &[(&str, Value)], rules: &[Rule], person: Person) -> (World
     (world, session, tools)
 }
 
-fn output(state: &ToolState) -> &str {
+pub(super) fn output(state: &ToolState) -> &str {
     match state {
         ToolState::Completed(state) => &state.output,
         ToolState::Error(state) => &state.error,
@@ -149,7 +158,7 @@ async fn the_plan_agent_cannot_call_what_it_may_not_use() {
     let tools = world.tools(&session).await;
     assert!(
         output(&tools[0]).contains(
-            "unavailable tool 'write'. Available tools: bash, list, question, read, task, todowrite."
+            "unavailable tool 'write'. Available tools: bash, glob, grep, list, question, read, task, todowrite."
         ),
         "{}",
         output(&tools[0])

@@ -159,7 +159,7 @@ fn show(command: String, done: &Done, deadline: Duration) -> Output {
         output.push_str("\n</shell_metadata>");
     }
     let metadata = object(json!({ "output": output, "exit": exit, "truncated": done.output.omitted() > 0 }));
-    Output { title: command, text: output, metadata }
+    Output::new(command, output, metadata)
 }
 
 #[cfg(test)]

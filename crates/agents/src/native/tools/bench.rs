@@ -1,20 +1,20 @@
 //! Running the calls of one step: in order, reported, bounded, and each exactly once.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use engine::session::Turn;
 use futures::future::join_all;
 use protocol::agent::Agent;
+use protocol::request::Action;
 use protocol::{AgentEvent, Extra};
 use serde_json::{Value, json};
 use workspace::files::Root;
 
-use super::{Call, Failure, Output, Tool, all, invalid, object};
+use super::{Call, Failure, Output, Skill, Tool, ToolOptions, all, invalid, object, truncate};
 use crate::native::attempt::Called;
 use crate::native::doom::Doom;
 use crate::native::limits;
-use crate::native::permission::{Pattern, Permissions, Wish};
+use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
 
 /// The tools, ready to be used.
 pub(in crate::native) struct Bench {
@@ -27,6 +27,7 @@ pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) root: &'a Root,
     pub(in crate::native) permissions: &'a Permissions<'a>,
     pub(in crate::native) hidden: &'a [String],
+    pub(in crate::native) options: &'a ToolOptions,
     /// Tools that a prompt switched off.
     pub(in crate::native) off: &'a BTreeMap<String, bool>,
 }
@@ -50,8 +51,15 @@ struct Ready<'a> {
 }
 
 impl Bench {
-    pub(in crate::native) fn new(agents: &[Agent]) -> Self {
-        Self { tools: all(agents) }
+    /// The tools for an agent with these permissions. Skills it may not use are not told of.
+    pub(in crate::native) fn new(
+        agents: &[Agent],
+        options: &ToolOptions,
+        permissions: &Permissions<'_>,
+    ) -> Self {
+        let rules = permissions.about("skill");
+        let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
+        Self { tools: all(agents, options.skills.iter().filter(usable).cloned().collect()) }
     }
 
     /// The tools a model gets to see.
@@ -66,8 +74,15 @@ impl Bench {
     }
 
     fn visible<'a>(&'a self, setting: &'a Setting<'_>) -> impl Iterator<Item = &'a dyn Tool> {
-        self.tools.iter().map(AsRef::as_ref).filter(|tool| {
-            tool.name() != invalid::NAME
+        let patches = prefers_patches(&setting.turn.model.model_id);
+        self.tools.iter().map(AsRef::as_ref).filter(move |tool| {
+            let suits = match tool.name() {
+                "apply_patch" => patches,
+                "edit" | "write" => !patches,
+                invalid::NAME => false,
+                _ => tool.is_of_use(),
+            };
+            suits
                 && !setting.permissions.hides(tool.permission())
                 && setting.off.get(tool.name()) != Some(&false)
         })
@@ -124,6 +139,11 @@ impl Bench {
         let input = object(json!({ "tool": call.name, "error": wrong }));
         Some(Ready { id: &call.id, tool: tool.as_ref(), input })
     }
+}
+
+/// Whether a model was taught to change files with patches rather than with `edit` and `write`.
+fn prefers_patches(model: &str) -> bool {
+    model.contains("gpt-") && !model.contains("oss") && !model.contains("gpt-4")
 }
 
 /// The arguments as an object. Nothing at all is what some providers send for a call without arguments.
@@ -197,11 +217,16 @@ async fn make(ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
         root: setting.root,
         permissions: setting.permissions,
         hidden: setting.hidden,
+        options: setting.options,
+        may_delegate: !setting.permissions.hides("task") && setting.off.get("task") != Some(&false),
         id: ready.id,
         name: ready.tool.name(),
         input: &ready.input,
     };
-    let result = ready.tool.run(&call).await;
+    let result = match ready.tool.run(&call).await {
+        Ok(output) => Ok(truncate::fit(&call, output).await),
+        Err(failure) => Err(failure),
+    };
     end(setting, ready, result).await
 }
 
@@ -214,8 +239,7 @@ async fn end(setting: &Setting<'_>, ready: &Ready<'_>, result: Result<Output, Fa
     }
     match result {
         Ok(output) => {
-            let Output { title, text: output, metadata } = bounded(output);
-            let attachments = Vec::new();
+            let Output { title, text: output, metadata, attachments } = output;
             setting.turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
             Fate::Done
         }
@@ -236,25 +260,19 @@ async fn skip(turn: &Turn, ready: &Ready<'_>) {
     turn.emit(AgentEvent::ToolFailed { call: ready.id.to_owned(), error, metadata: None }).await;
 }
 
-/// Cuts the output of a tool that has no bound of its own.
-fn bounded(mut output: Output) -> Output {
-    if output.metadata.contains_key("truncated") {
-        return output;
-    }
-    let cut = output.text.len() > limits::TOOL_OUTPUT;
-    if cut {
-        let end = output.text.floor_char_boundary(limits::TOOL_OUTPUT);
-        let rest = output.text.len() - end;
-        output.text.truncate(end);
-        let _ = write!(output.text, "\n\n[... {rest} bytes truncated ...]");
-    }
-    output.metadata.insert("truncated".to_owned(), Value::Bool(cut));
-    output
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_that_were_taught_patches_get_them() {
+        for model in ["gpt-5", "openai/gpt-5.1-codex", "gpt-6-mini"] {
+            assert!(prefers_patches(model), "{model}");
+        }
+        for model in ["gpt-4.1", "gpt-4o", "gpt-oss-120b", "claude-opus", "o3", "chatgpt"] {
+            assert!(!prefers_patches(model), "{model}");
+        }
+    }
 
     #[test]
     fn arguments_are_objects_or_say_why_not() {
@@ -267,14 +285,5 @@ mod tests {
             "{error}"
         );
         assert_eq!(arguments(&json!([1])), Err("expected an object, not [1]".to_owned()));
-    }
-
-    #[test]
-    fn endless_output_is_cut_at_a_character() {
-        let output =
-            Output { title: String::new(), text: "é".repeat(limits::TOOL_OUTPUT), metadata: Extra::new() };
-        let output = bounded(output);
-        assert!(output.text.ends_with(&format!("é\n\n[... {} bytes truncated ...]", limits::TOOL_OUTPUT)));
-        assert_eq!(output.metadata["truncated"], true);
     }
 }

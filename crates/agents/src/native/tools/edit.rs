@@ -1,11 +1,13 @@
-//! `edit`: one exact piece of a file.
+//! `edit`: a piece of a file.
+
+use std::path::Path;
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::diff;
-use workspace::files::{self, Replacement};
+use workspace::diff::{self, FileDiff};
+use workspace::files::{self, Change, Replacement};
 
 use super::input::parse;
 use super::write::{changed, shown};
@@ -29,8 +31,8 @@ impl Tool for Edit {
     }
 
     fn description(&self) -> String {
-        "Replaces an exact piece of a file. oldString has to occur exactly once, spaces and line breaks included, \
-         unless replaceAll is set. An empty oldString creates a new file."
+        "Replaces a piece of a file. Quote oldString exactly as the file has it, without line numbers; it has to occur \
+         once only, so include enough around it, or set replaceAll. An empty oldString creates a new file."
             .to_owned()
     }
 
@@ -58,21 +60,19 @@ impl Tool for Edit {
             let path = paths::locate(call, &input.file_path).await?;
             // Planned first, so that a person who is asked sees the very change.
             let planned = plan(&input, &path).await?;
-            let name = path.to_string_lossy().into_owned();
-            let change = diff::unified(&name, planned.before.as_deref().unwrap_or_default(), &planned.after);
+            let mut change = compare(&path, &planned);
             paths::permit(call, "edit", &path, shown(&path, &change)).await?;
             // Applied to the file as it is now: it may have changed while the person thought.
             let file = path.clone();
-            paths::blocking(move || files::edit(&file, input.replacement())).await??;
+            let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;
+            if done != planned {
+                change = compare(&path, &done);
+            }
             changed(call, &path).await;
             let metadata = object(json!({
                 "diagnostics": {}, "diff": change.patch, "filediff": change, "truncated": false,
             }));
-            Ok(Output {
-                title: call.root.relative(&path),
-                text: "Edit applied successfully.".to_owned(),
-                metadata,
-            })
+            Ok(Output::new(call.root.relative(&path), "Edit applied successfully.", metadata))
         }
         .boxed()
     }
@@ -84,7 +84,11 @@ impl Input {
     }
 }
 
-async fn plan(input: &Input, path: &std::path::Path) -> Result<files::Change, Failure> {
+fn compare(path: &Path, change: &Change) -> FileDiff {
+    diff::unified(&path.to_string_lossy(), change.before.as_deref().unwrap_or_default(), &change.after)
+}
+
+async fn plan(input: &Input, path: &Path) -> Result<Change, Failure> {
     let (input, path) = (input.clone(), path.to_owned());
     Ok(paths::blocking(move || files::plan(&path, input.replacement())).await??)
 }

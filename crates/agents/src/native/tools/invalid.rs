@@ -43,11 +43,11 @@ impl Tool for Invalid {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let Input { error } = parse(call.input).map_err(Failure::Error)?;
-            Ok(Output {
-                title: "Invalid Tool".to_owned(),
-                text: format!("The arguments provided to the tool are invalid: {error}"),
-                metadata: object(json!({ "truncated": false })),
-            })
+            Ok(Output::new(
+                "Invalid Tool",
+                format!("The arguments provided to the tool are invalid: {error}"),
+                object(json!({ "truncated": false })),
+            ))
         }
         .boxed()
     }

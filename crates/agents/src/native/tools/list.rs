@@ -48,7 +48,7 @@ impl Tool for List {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let input: Input = parse(call.input).map_err(Failure::Error)?;
-            let path = paths::locate(call, input.path.as_deref().unwrap_or(".")).await?;
+            let path = paths::locate_to_read(call, input.path.as_deref().unwrap_or(".")).await?;
             paths::permit(call, "list", &path, Extra::new()).await?;
             show(call, path).await
         }
@@ -72,5 +72,5 @@ pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, Failu
     );
     let metadata =
         object(json!({ "count": count, "truncated": listing.omitted > 0, "preview": names, "loaded": [] }));
-    Ok(Output { title: call.root.relative(&path), text: output, metadata })
+    Ok(Output::new(call.root.relative(&path), output, metadata))
 }

@@ -11,10 +11,20 @@ use crate::native::permission::{Pattern, Wish};
 
 /// Where a path leads; a person is asked if that is outside of the project.
 pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
+    find(call, path, false).await
+}
+
+/// The same for somebody who only looks, and may do so in a few places more.
+pub(super) async fn locate_to_read(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
+    find(call, path, true).await
+}
+
+async fn find(call: &Call<'_>, path: &str, looks: bool) -> Result<PathBuf, Failure> {
     let root = call.root.clone();
     let text = path.to_owned();
     let place = blocking(move || root.locate(&text)).await??;
-    if !place.inside {
+    let known = looks && call.options.readable().any(|directory| place.path.starts_with(directory));
+    if !place.inside && !known {
         let parent = if place.path.is_dir() {
             place.path.as_path()
         } else {

@@ -95,14 +95,14 @@ fn show(questions: &[Asked], answers: &Answers) -> Output {
         })
         .collect();
     let count = questions.len();
-    Output {
-        title: format!("Asked {count} question{}", if count == 1 { "" } else { "s" }),
-        text: format!(
+    Output::new(
+        format!("Asked {count} question{}", if count == 1 { "" } else { "s" }),
+        format!(
             "User has answered your questions: {}. You can now continue with the user's answers in mind.",
             told.join(", ")
         ),
-        metadata: object(json!({ "answers": answers, "truncated": false })),
-    }
+        object(json!({ "answers": answers, "truncated": false })),
+    )
 }
 
 #[cfg(test)]

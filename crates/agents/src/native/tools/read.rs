@@ -63,7 +63,7 @@ impl Tool for Read {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let input: Input = parse(call.input).map_err(Failure::Error)?;
-            let path = paths::locate(call, &input.file_path).await?;
+            let path = paths::locate_to_read(call, &input.file_path).await?;
             paths::permit(call, "read", &path, Extra::new()).await?;
             if path.is_dir() {
                 return list::show(call, path).await;
@@ -122,7 +122,7 @@ fn show(title: &str, path: &Path, page: &Page) -> Output {
             "truncated": page.more(),
         },
     }));
-    Output { title: title.to_owned(), text: output, metadata }
+    Output::new(title, output, metadata)
 }
 
 #[cfg(test)]

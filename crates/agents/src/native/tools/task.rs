@@ -103,7 +103,7 @@ impl Tool for Task {
             // The engine aborts the child when this turn is aborted; it then ends like any other child.
             let end = child.wait().await.ok_or(Failure::Cancelled)?;
             let output = report(&end)?;
-            Ok(Output { title: description, text: output, metadata })
+            Ok(Output::new(description, output, metadata))
         }
         .boxed()
     }

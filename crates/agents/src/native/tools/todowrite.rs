@@ -68,7 +68,7 @@ impl Tool for TodoWrite {
             let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
             let metadata = object(json!({ "todos": todos, "truncated": false }));
             call.turn.emit(AgentEvent::Todos(todos)).await;
-            Ok(Output { title: format!("{open} todos"), text: output, metadata })
+            Ok(Output::new(format!("{open} todos"), output, metadata))
         }
         .boxed()
     }

@@ -65,7 +65,7 @@ impl Tool for Write {
                 "diagnostics": {}, "filepath": path.to_string_lossy(), "exists": before.is_some(), "filediff": planned,
                 "truncated": false,
             }));
-            Ok(Output { title: call.root.relative(&path), text: "Wrote file successfully.".to_owned(), metadata })
+            Ok(Output::new(call.root.relative(&path), "Wrote file successfully.", metadata))
         }
         .boxed()
     }

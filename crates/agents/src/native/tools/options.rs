@@ -1,0 +1,38 @@
+//! What tools need to know and cannot find out by themselves.
+
+use std::path::PathBuf;
+
+use workspace::output::{Limits, Shelf};
+
+/// How tools behave beyond what their input says.
+#[derive(Debug, Clone, Default)]
+pub struct ToolOptions {
+    /// How much of an output a model gets to see.
+    pub output: Limits,
+    /// Where outputs that are longer are kept whole; nowhere if absent. Models may read what is there.
+    pub shelf: Option<Shelf>,
+    /// What `skill` can load. Models may read the files beside a skill.
+    pub skills: Vec<Skill>,
+    /// Whether `webfetch` may reach addresses of this machine and of private networks.
+    pub private_addresses: bool,
+}
+
+/// Instructions for a kind of work, to be read when there is such work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its `SKILL.md`.
+    pub path: PathBuf,
+}
+
+impl ToolOptions {
+    /// Directories outside of the project that may be read without asking.
+    pub(super) fn readable(&self) -> impl Iterator<Item = PathBuf> {
+        let shelf = self.shelf.iter().map(Shelf::directory);
+        let skills = self.skills.iter().filter_map(|skill| skill.path.parent());
+        shelf.chain(skills).filter_map(|directory| directory.canonicalize().ok())
+    }
+}

@@ -1,0 +1,63 @@
+//! Cutting what is too long for a model, and saying where all of it is.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use workspace::output::{self, Cut, End, Omitted};
+
+use super::{Call, Output, paths};
+
+/// Cuts the output of a tool that has no bound of its own, and keeps all of it in a file.
+pub(super) async fn fit(call: &Call<'_>, mut output: Output) -> Output {
+    if output.metadata.contains_key("truncated") {
+        return output;
+    }
+    let Some(cut) = output::cut(&output.text, call.options.output, End::Head) else {
+        output.metadata.insert("truncated".to_owned(), Value::Bool(false));
+        return output;
+    };
+    let path = keep(call, output.text.clone()).await;
+    let text = format!("{}\n\n{}\n\n{}", cut.shown, marker(&cut), hint(call, path.as_ref()));
+    output.text = text;
+    output.metadata.insert("truncated".to_owned(), Value::Bool(true));
+    if let Some(path) = path {
+        output.metadata.insert("outputPath".to_owned(), path.to_string_lossy().into());
+    }
+    output
+}
+
+/// What a file with the whole output of a call is called.
+pub(super) fn name(call: &Call<'_>) -> String {
+    format!("{}_{}", call.turn.session.id, call.id)
+}
+
+async fn keep(call: &Call<'_>, text: String) -> Option<PathBuf> {
+    let (shelf, name) = (call.options.shelf.clone()?, name(call));
+    let kept = paths::blocking(move || shelf.keep(&name, &text)).await.ok()?;
+    kept.inspect_err(|error| tracing::warn!(%error, "a long output could not be kept")).ok()
+}
+
+/// In place of what is missing.
+pub(super) fn marker(cut: &Cut<'_>) -> String {
+    match cut.omitted {
+        Omitted::Lines(count) => format!("...{count} lines truncated..."),
+        Omitted::Bytes(count) => format!("...{count} bytes truncated..."),
+    }
+}
+
+/// What to do about it.
+pub(super) fn hint(call: &Call<'_>, path: Option<&PathBuf>) -> String {
+    let Some(path) = path else {
+        return "The rest was not kept: call the tool again in a way that makes it say less.".to_owned();
+    };
+    let path = path.display();
+    let delegate = if call.may_delegate {
+        " If all of it matters, let a subagent go through it (task) and report."
+    } else {
+        ""
+    };
+    format!(
+        "All of it is in {path}. Search it with grep, or read parts of it with offset and limit; do not read it \
+         whole.{delegate}"
+    )
+}
