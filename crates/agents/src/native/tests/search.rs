@@ -30,7 +30,7 @@ async fn files_and_lines_are_found_and_shown_as_clients_know_them() {
         ("glob", json!({ "pattern": "*.rs" })),
         ("glob", json!({ "pattern": "*.py", "path": "src" })),
         ("grep", json!({ "pattern": "need[l]e", "include": "*.rs" })),
-        ("grep", json!({ "pattern": "nothing like this" })),
+        ("grep", json!({ "pattern": "nothing like this", "include": "*.rs" })),
         ("grep", json!({ "pattern": "(" })),
     ];
     let (world, end, tools) = searched(&calls, &[]).await;
