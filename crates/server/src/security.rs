@@ -5,6 +5,8 @@
 //! be a page that is allowed here; otherwise any page in the person's browser could start a shell. And the
 //! caller must be the user this server runs as, or know the password.
 
+#[cfg(target_os = "linux")]
+mod diagnosis;
 mod origin;
 mod password;
 mod peer;

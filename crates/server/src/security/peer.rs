@@ -43,10 +43,6 @@ impl Peer {
             return false;
         }
         let (remote, local) = (*remote, *local);
-        let find = || async move {
-            // The table can be long on a busy machine: not on a thread that others wait for.
-            tokio::task::spawn_blocking(move || sockets::owner(remote, local)).await.ok().flatten()
-        };
-        *uid.get_or_init(find).await == Some(rustix::process::geteuid().as_raw())
+        *uid.get_or_init(|| sockets::owner(remote, local)).await == Some(rustix::process::geteuid().as_raw())
     }
 }

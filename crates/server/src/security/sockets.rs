@@ -1,4 +1,5 @@
-//! Reads the kernel's table of sockets to learn which user holds the other end of a loopback connection.
+//! Which user holds the other end of a loopback connection, as the kernel knows it: asked directly, or read
+//! from its table of sockets.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -12,7 +13,16 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 const OVERFLOW_UID: u32 = 65_534;
 
 /// The user that holds the socket from `client` to `server`; none if the platform does not tell.
-pub(super) fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
+pub(super) async fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    #[cfg(target_os = "linux")]
+    if let Ok(found) = super::diagnosis::find(client, server) {
+        return found.and_then(|socket| holder(socket.uid, socket.inode.into()));
+    }
+    // The table can be long on a busy machine: not on a thread that others wait for.
+    tokio::task::spawn_blocking(move || owner_by_table(client, server)).await.ok().flatten()
+}
+
+fn owner_by_table(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     TABLES.iter().find_map(|table| {
         let text = std::fs::read_to_string(Path::new(table)).ok()?;
         owner_in(&text, client, server)
@@ -31,9 +41,13 @@ fn owner_in(table: &str, client: SocketAddr, server: SocketAddr) -> Option<u32> 
         }
         let uid: u32 = fields.nth(4)?.parse().ok()?;
         let inode: u64 = fields.nth(1)?.parse().ok()?;
-        // A socket nobody holds any more is listed as root's, whoever it was.
-        (inode != 0 && uid != OVERFLOW_UID).then_some(uid)
+        holder(uid, inode)
     })
+}
+
+/// A socket nobody holds any more is listed as root's, whoever it was.
+fn holder(uid: u32, inode: u64) -> Option<u32> {
+    (inode != 0 && uid != OVERFLOW_UID).then_some(uid)
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {
