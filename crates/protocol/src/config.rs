@@ -1,7 +1,7 @@
 //! What people configure, and what a server says about itself.
 //!
 //! The keys are OpenCode's; those at the end are Baton's own. The types say what is allowed where, and
-//! [`schema`] turns them into the JSON schema that files are held against. Reading a value into them is more
+//! [`schema()`] turns them into the JSON schema that files are held against. Reading a value into them is more
 //! forgiving than that: a key that a newer version knows is no reason not to understand the rest.
 //!
 //! `Debug` and `Serialize` leave secrets out, so a [`Config`] can be logged and sent.

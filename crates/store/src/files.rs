@@ -2,18 +2,44 @@
 //! and where Baton keeps its own.
 //!
 //! One of the two places that read the environment, and only [`Environment::capture`] does: everything else
-//! is a function of the value it returns and of what is on disk.
+//! is a function of the value it returns and of what is on disk. None of it writes into a person's files; the
+//! one file that is written is Baton's own `auth.json`.
+//!
+//! - [`layers`] reads the configuration: which files in which order, and what they amount to.
+//! - [`instructions`] finds `AGENTS.md` and its like.
+//! - [`skills`] finds skills.
+//! - [`auth`] keeps keys and logins.
+//! - [`permission`] turns what is written about permissions into rules.
+//! - [`redacted`] is a configuration as clients may see it.
+
+pub mod auth;
+mod document;
+mod entries;
+mod environment;
+pub mod instructions;
+pub mod layers;
+mod markdown;
+mod merge;
+mod normal;
+pub mod permission;
+mod places;
+mod plugin;
+mod problem;
+mod redact;
+mod schema;
+pub mod skills;
+mod spelling;
+mod substitute;
+mod walk;
 
 #[cfg(test)]
-mod document;
-mod environment;
-mod places;
-#[cfg(test)]
-mod problem;
-#[cfg(test)]
-mod substitute;
+mod tests;
 
 pub use self::{
+    entries::commands,
     environment::Environment,
+    layers::{Loaded, Site, load},
     places::{DATABASE, Homeless, Places, data_dir},
+    problem::{Invalid, Position, Problem, Source},
+    redact::redacted,
 };

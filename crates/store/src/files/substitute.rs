@@ -20,6 +20,8 @@ use super::Environment;
 pub(super) struct Substituted {
     pub(super) text: String,
     replaced: Vec<Replaced>,
+    /// Files that were put in.
+    pub(super) files: Vec<PathBuf>,
     /// Variables that are not set, and where they are asked for in the old text.
     pub(super) unset: Vec<(usize, String)>,
     /// Files that cannot be read, where they are asked for, and why.
@@ -63,6 +65,7 @@ pub(super) fn substitute(
     let mut out = Substituted {
         text: String::with_capacity(text.len()),
         replaced: Vec::new(),
+        files: Vec::new(),
         unset: Vec::new(),
         unread: Vec::new(),
     };
@@ -133,15 +136,21 @@ impl Reference {
         out: &mut Substituted,
     ) -> String {
         match &self.what {
-            What::Variable(name) => environment.text(name).map(ToOwned::to_owned).unwrap_or_else(|| {
-                out.unset.push((at, name.clone()));
-                String::new()
-            }),
+            What::Variable(name) => {
+                let value = environment.text(name);
+                if value.is_none() {
+                    out.unset.push((at, name.clone()));
+                }
+                value.unwrap_or_default().to_owned()
+            }
             What::File { path, unset } => {
                 out.unset.extend(unset.iter().map(|name| (at, name.clone())));
                 let path = environment.resolve(path, from);
                 match read(&path) {
-                    Ok(text) => text.trim().to_owned(),
+                    Ok(text) => {
+                        out.files.push(path);
+                        text.trim().to_owned()
+                    }
                     Err(reason) => {
                         out.unread.push((at, path, reason));
                         String::new()

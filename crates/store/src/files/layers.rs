@@ -1,0 +1,299 @@
+//! The configuration: which texts it is made of, in which order, and what they amount to.
+//!
+//! The order is OpenCode's. Later ones go on top of earlier ones (see [`super::merge`]):
+//!
+//! 1. the user's directory, `$XDG_CONFIG_HOME/opencode`: `config.json`, `opencode.json`, `opencode.jsonc`
+//! 2. the file that `OPENCODE_CONFIG` names
+//! 3. `opencode.json` and `opencode.jsonc` of the project, from the worktree's root down to the directory
+//! 4. configuration directories: the user's; each `.opencode` from the directory up to the worktree, so that
+//!    outer ones go on top of inner ones; `~/.opencode`; the one that `OPENCODE_CONFIG_DIR` names. Of each its
+//!    `opencode.json` and `opencode.jsonc` (of the user's not again), then its commands, agents, modes and
+//!    plugins
+//! 5. `OPENCODE_CONFIG_CONTENT`
+//! 6. the administrator's directory, `/etc/opencode`
+//! 7. `OPENCODE_PERMISSION`; `OPENCODE_DISABLE_AUTOCOMPACT`, `OPENCODE_DISABLE_PRUNE`
+//!
+//! `OPENCODE_DISABLE_PROJECT_CONFIG` takes the project's out of 3 and 4. Wherever `opencode.json` is looked
+//! for, `baton.json` and `baton.jsonc` beside it come right after it and take the same keys; they are the place
+//! for those that OpenCode would refuse.
+//!
+//! What OpenCode loads over the network is left out: configuration that a `wellknown` login points to, and that
+//! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
+//! written back.
+//!
+//! A text that does not fit the schema makes the whole configuration unusable, as in OpenCode; but all that is
+//! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
+//! OpenCode ignores them.
+
+use std::path::{Path, PathBuf};
+
+use protocol::config::Config;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Environment,
+    document::{self, Kind, Lines, Node},
+    entries,
+    merge::{merge, merge_value},
+    normal, plugin,
+    problem::{Invalid, Problem, Source},
+    schema,
+    substitute::substitute,
+    walk,
+};
+
+/// The largest file that is read, also for a `{file:path}`.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Keys that OpenCode does not know.
+const OWN_KEYS: [&str; 3] = ["budget", "sandbox", "limits"];
+
+/// The names of the files in a directory, and their order.
+const NAMES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];
+
+/// Where somebody works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// The directory of the session.
+    pub directory: PathBuf,
+    /// The root of its repository; `/` if there is none.
+    pub worktree: PathBuf,
+}
+
+/// A configuration that can be used.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Loaded {
+    /// What everything amounts to. Old and short forms are gone: `mode`, `tools`, `autoshare`, `reference` and
+    /// an agent's `maxSteps` are empty, and permissions have their long form.
+    pub config: Config,
+    /// The files it was read from, in order. Files that `{file:path}` put in are among them.
+    pub read: Vec<PathBuf>,
+    /// The configuration directories, in order; also where skills are looked for.
+    pub directories: Vec<PathBuf>,
+    /// Files with tools of the user's own making, `{tool,tools}/*.{ts,js}` of those directories.
+    pub tools: Vec<PathBuf>,
+    /// What is odd, but no reason to refuse.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads the configuration for a place of work.
+pub fn load(environment: &Environment, site: &Site) -> Result<Loaded, Invalid> {
+    let mut loader =
+        Loader { environment, site, merged: Map::new(), loaded: Loaded::default(), wrong: Vec::new() };
+    loader.user();
+    loader.chosen();
+    loader.project();
+    loader.directories();
+    loader.content();
+    if let Some(managed) = &environment.managed {
+        loader.directory(managed);
+    }
+    loader.permission();
+    loader.finish()
+}
+
+struct Loader<'a> {
+    environment: &'a Environment,
+    site: &'a Site,
+    merged: Map<String, Value>,
+    loaded: Loaded,
+    wrong: Vec<Problem>,
+}
+
+impl Loader<'_> {
+    fn user(&mut self) {
+        if let Some(user) = self.environment.config_dir() {
+            self.file(&user.join("config.json"));
+            self.directory(&user);
+        }
+    }
+
+    fn chosen(&mut self) {
+        const VARIABLE: &str = "OPENCODE_CONFIG";
+        let Some(path) = self.environment.get(VARIABLE) else { return };
+        let path = self.site.directory.join(path);
+        if !self.file(&path) {
+            let message = format!("there is no file {}", path.display());
+            self.loaded.warnings.push(Problem::about(&Source::Variable(VARIABLE), None, message));
+        }
+    }
+
+    fn project(&mut self) {
+        let mut directories = self.project_directories();
+        directories.reverse();
+        for directory in directories {
+            self.directory(&directory);
+        }
+    }
+
+    fn directories(&mut self) {
+        let environment = self.environment;
+        let own = |path: &Path| path.join(".opencode");
+        let project = self.project_directories().into_iter().map(|directory| own(&directory));
+        let home = environment.home().map(|home| own(&home));
+        let nested = project.chain(home).filter(|path| path.is_dir());
+        let chosen = environment.get("OPENCODE_CONFIG_DIR").map(|path| self.site.directory.join(path));
+        let mut directories: Vec<PathBuf> = Vec::new();
+        for directory in environment.config_dir().into_iter().chain(nested).chain(chosen.clone()) {
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+        for directory in &directories {
+            if directory.ends_with(".opencode") || chosen.as_ref() == Some(directory) {
+                self.directory(directory);
+            }
+            self.entries(directory);
+        }
+        self.loaded.directories = directories;
+    }
+
+    fn content(&mut self) {
+        const VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
+        if let Some(text) = self.environment.text(VARIABLE) {
+            self.text(text, &Source::Variable(VARIABLE), &self.site.directory);
+        }
+    }
+
+    fn permission(&mut self) {
+        const VARIABLE: &str = "OPENCODE_PERMISSION";
+        let Some(text) = self.environment.text(VARIABLE) else { return };
+        let source = Source::Variable(VARIABLE);
+        let lines = Lines::of(text);
+        let Some(node) = self.parsed(text, &|offset| lines.position(offset), &source) else { return };
+        if self.fits(&node, &schema::PERMISSION, &source) {
+            let mut permission = node.into_value();
+            normal::full_permission(&mut permission);
+            merge_value(self.merged.entry("permission").or_insert_with(|| json!({})), permission);
+        }
+    }
+
+    fn finish(mut self) -> Result<Loaded, Invalid> {
+        normal::finish(&mut self.merged, self.environment);
+        if self.wrong.is_empty() {
+            match Config::deserialize(Value::Object(self.merged)) {
+                Ok(config) => return Ok(Loaded { config, ..self.loaded }),
+                Err(error) => self.wrong.push(Problem::about(&Source::Merged, None, error.to_string())),
+            }
+        }
+        Err(Invalid { problems: self.wrong })
+    }
+
+    /// The directories of the project, the nearest first; none if they are not to be looked at.
+    fn project_directories(&self) -> Vec<PathBuf> {
+        if self.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
+            return Vec::new();
+        }
+        walk::upwards(&self.site.directory, &self.site.worktree).map(Path::to_path_buf).collect()
+    }
+
+    /// The configuration files of a directory.
+    fn directory(&mut self, directory: &Path) {
+        for name in NAMES {
+            self.file(&directory.join(name));
+        }
+    }
+
+    /// The other files of a configuration directory.
+    fn entries(&mut self, directory: &Path) {
+        let entries = entries::read(directory);
+        merge(&mut self.merged, entries.config);
+        self.loaded.read.extend(entries.read);
+        self.loaded.warnings.extend(entries.odd);
+        self.wrong.extend(entries.wrong);
+        let plugins: Vec<Value> =
+            scripts(directory, ["plugin", "plugins"]).map(|path| plugin::address(&path).into()).collect();
+        if !plugins.is_empty() {
+            merge(&mut self.merged, Map::from_iter([("plugin".to_owned(), plugins.into())]));
+        }
+        self.loaded.tools.extend(scripts(directory, ["tool", "tools"]));
+    }
+
+    /// Adds a file, and tells whether there is one.
+    fn file(&mut self, path: &Path) -> bool {
+        let source = Source::File(path.to_owned());
+        match walk::read(path, MAX_BYTES) {
+            Ok(None) => return false,
+            Ok(Some(text)) => {
+                self.loaded.read.push(path.to_owned());
+                self.text(&text, &source, path.parent().unwrap_or(path));
+            }
+            Err(error) => {
+                let message = format!("the file cannot be read: {}", walk::reason(&error));
+                self.wrong.push(Problem::about(&source, None, message));
+            }
+        }
+        true
+    }
+
+    /// Adds a text. Paths in it are relative to `from`.
+    fn text(&mut self, text: &str, source: &Source, from: &Path) {
+        let read = |path: &Path| {
+            let missing = || std::io::ErrorKind::NotFound.into();
+            let text = walk::read(path, MAX_BYTES).and_then(|text| text.ok_or_else(missing));
+            text.map_err(|error| walk::reason(&error))
+        };
+        let lines = Lines::of(text);
+        let substituted = substitute(text, self.environment, from, &read);
+        self.loaded.read.extend(substituted.files.iter().cloned());
+        for (offset, name) in &substituted.unset {
+            let message = format!("the variable {name} is not set, so nothing is put in for it");
+            self.loaded.warnings.push(Problem::about(source, Some(lines.position(*offset)), message));
+        }
+        for (offset, path, reason) in &substituted.unread {
+            let message = format!("the file {} cannot be put in: {reason}", path.display());
+            self.wrong.push(Problem::about(source, Some(lines.position(*offset)), message));
+        }
+        let locate = |offset| lines.position(substituted.origin(offset));
+        let Some(node) = self.parsed(&substituted.text, &locate, source) else { return };
+        self.warn_of_own_keys(&node, source);
+        if self.fits(&node, &schema::CONFIGURATION, source)
+            && let Value::Object(mut layer) = node.into_value()
+        {
+            normal::layer(&mut layer, self.environment, from);
+            merge(&mut self.merged, layer);
+        }
+    }
+
+    fn parsed(
+        &mut self,
+        text: &str,
+        locate: &dyn Fn(usize) -> super::Position,
+        source: &Source,
+    ) -> Option<Node> {
+        document::parse(text, locate).unwrap_or_else(|error| {
+            let message = format!("the text is not JSON: {}", error.message);
+            self.wrong.push(Problem::about(source, Some(locate(error.offset)), message));
+            None
+        })
+    }
+
+    /// Whether a document can be used; remembers why not.
+    fn fits(&mut self, node: &Node, expected: &schema::Expected, source: &Source) -> bool {
+        let findings = schema::check(node, expected, source);
+        let fits = findings.wrong.is_empty();
+        self.loaded.warnings.extend(findings.odd);
+        self.wrong.extend(findings.wrong);
+        fits
+    }
+
+    fn warn_of_own_keys(&mut self, node: &Node, source: &Source) {
+        let (Source::File(path), Kind::Map(entries)) = (source, &node.kind) else { return };
+        let ours = path.file_stem().is_some_and(|stem| stem == "baton");
+        for entry in entries.iter().filter(|entry| !ours && OWN_KEYS.contains(&entry.name.as_str())) {
+            let message =
+                format!("`{}` belongs into baton.json: OpenCode refuses a file that has it", entry.name);
+            let problem = Problem::about(source, Some(entry.at), message);
+            self.loaded.warnings.push(Problem { key: entry.name.clone(), ..problem });
+        }
+    }
+}
+
+/// The scripts in folders of a directory.
+fn scripts(directory: &Path, folders: [&str; 2]) -> impl Iterator<Item = PathBuf> {
+    let script =
+        |path: &Path| path.extension().is_some_and(|extension| extension == "ts" || extension == "js");
+    let folders = folders.map(|folder| directory.join(folder));
+    folders.into_iter().flat_map(move |folder| walk::files(&folder, 1, &script))
+}

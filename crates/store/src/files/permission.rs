@@ -1,0 +1,115 @@
+//! Permissions as people write them, as rules.
+//!
+//! The order of a file is the order of the rules, and of the rules that match the last one wins. So a general
+//! entry belongs before a special one: `{ "bash": { "*": "ask", "git *": "allow" } }`. Merging keeps the place
+//! of a key that was there before; that is OpenCode's way too.
+
+use std::path::Path;
+
+use protocol::{
+    config::{Ordered, Permission, PermissionRule},
+    request::{Action, Rule},
+};
+
+/// Tools whose old switches mean the permission to edit.
+const EDITORS: [&str; 4] = ["write", "edit", "patch", "multiedit"];
+
+/// The permission to change files.
+const EDIT: &str = "edit";
+
+/// The rules of a configuration's `permission`. Patterns may begin with `~/` or `$HOME`.
+pub fn rules(permission: &Permission, home: Option<&Path>) -> Vec<Rule> {
+    let entries = match permission {
+        Permission::Everything(action) => return vec![Rule::new("*", "*", *action)],
+        Permission::Each(entries) => entries,
+    };
+    let mut rules = Vec::new();
+    for (name, rule) in entries.iter() {
+        match rule {
+            PermissionRule::Always(action) => rules.push(Rule::new(name, "*", *action)),
+            PermissionRule::ByPattern(patterns) => {
+                rules.extend(
+                    patterns
+                        .iter()
+                        .map(|(pattern, action)| Rule::new(name, expanded(pattern, home), *action)),
+                );
+            }
+        }
+    }
+    rules
+}
+
+/// The rules of an old `tools` map, which switches tools on or off.
+pub fn tool_rules(tools: &Ordered<bool>) -> Vec<Rule> {
+    tools.iter().map(|(tool, on)| Rule::new(permission_of(tool), "*", switched(*on))).collect()
+}
+
+/// The permission that an old switch of a tool is about.
+pub(super) fn permission_of(tool: &str) -> &str {
+    if EDITORS.contains(&tool) { EDIT } else { tool }
+}
+
+/// What an old switch means.
+pub(super) fn switched(on: bool) -> Action {
+    if on { Action::Allow } else { Action::Deny }
+}
+
+fn expanded(pattern: &str, home: Option<&Path>) -> String {
+    let Some(home) = home.map(|home| home.to_string_lossy()) else { return pattern.to_owned() };
+    if pattern == "~" {
+        return home.into_owned();
+    }
+    if let Some(rest) = pattern.strip_prefix("$HOME") {
+        return format!("{home}{rest}");
+    }
+    match pattern.strip_prefix("~/") {
+        Some(rest) => format!("{home}/{rest}"),
+        None => pattern.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    fn shown(rules: &[Rule]) -> Vec<String> {
+        rules.iter().map(|rule| format!("{} {} {:?}", rule.permission, rule.pattern, rule.action)).collect()
+    }
+
+    #[test]
+    fn the_order_of_a_file_is_the_order_of_the_rules() {
+        let permission: Permission = from_value(json!({
+            "bash": { "git push *": "ask", "*": "deny" },
+            "*": "allow",
+            "edit": "deny",
+            "external_directory": { "~/notes/*": "allow", "$HOME/x": "ask", "~": "deny", "~x": "deny" },
+        }))
+        .unwrap();
+        assert_eq!(
+            shown(&rules(&permission, Some(Path::new("/h")))),
+            [
+                "bash git push * Ask",
+                "bash * Deny",
+                "* * Allow",
+                "edit * Deny",
+                "external_directory /h/notes/* Allow",
+                "external_directory /h/x Ask",
+                "external_directory /h Deny",
+                "external_directory ~x Deny",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_word_is_a_rule_for_everything() {
+        assert_eq!(shown(&rules(&Permission::Everything(Action::Ask), None)), ["* * Ask"]);
+    }
+
+    #[test]
+    fn old_switches_are_rules() {
+        let tools: Ordered<bool> =
+            from_value(json!({ "bash": false, "write": true, "mcp_*": false })).unwrap();
+        assert_eq!(shown(&tool_rules(&tools)), ["bash * Deny", "edit * Allow", "mcp_* * Deny"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Plugins in a configuration: what makes two entries the same, and where a path leads.
+//!
+//! An entry is the name of a package (`name@version`), a path or a `file://` address; or a pair of that and
+//! settings. The same package, or the same file, counts once: the last entry wins and takes its place.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Environment, walk};
+
+/// Adds entries to a list.
+pub(super) fn append(below: &mut Vec<Value>, above: Vec<Value>) {
+    below.extend(above);
+    let mut kept: Vec<Value> = Vec::with_capacity(below.len());
+    for entry in below.drain(..).rev() {
+        let repeated = match identity(&entry) {
+            Some(identity) => kept.iter().any(|kept| self::identity(kept) == Some(identity)),
+            None => kept.contains(&entry),
+        };
+        if !repeated {
+            kept.push(entry);
+        }
+    }
+    kept.reverse();
+    *below = kept;
+}
+
+/// What an entry is about: the address of a file, or the name of a package without its version.
+fn identity(entry: &Value) -> Option<&str> {
+    let spec = match entry {
+        Value::Array(pair) => pair.first()?.as_str()?,
+        other => other.as_str()?,
+    };
+    // A scope begins with the sign that otherwise begins a version.
+    let version = spec.rfind('@').filter(|at| *at > 0 && !spec.starts_with("file://"));
+    version.map_or(Some(spec), |at| spec.get(..at))
+}
+
+/// Makes paths in a list of plugins absolute, so that it no longer matters which file they are from.
+pub(super) fn resolve(plugins: &mut Value, environment: &Environment, from: &Path) {
+    let Value::Array(entries) = plugins else { return };
+    for entry in entries {
+        let spec = match entry {
+            Value::Array(pair) => pair.first_mut(),
+            other => Some(other),
+        };
+        if let Some(Value::String(spec)) = spec
+            && (spec.starts_with('.') || spec.starts_with("~/") || Path::new(spec.as_str()).is_absolute())
+        {
+            *spec = address(&walk::clean(&environment.resolve(spec, from)));
+        }
+    }
+}
+
+/// A path as a `file://` address.
+pub(super) fn address(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let letters = path.bytes().map(|byte| {
+        let plain = byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte);
+        if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    });
+    format!("file://{}", letters.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plugin_is_known_by_its_package_or_its_file() {
+        let cases = [
+            (json!("one"), "one"),
+            (json!("one@1.2.3"), "one"),
+            (json!("@scope/one"), "@scope/one"),
+            (json!("@scope/one@latest"), "@scope/one"),
+            (json!(["one@2", { "x": 1 }]), "one"),
+            (json!("file:///a@b.ts"), "file:///a@b.ts"),
+        ];
+        for (entry, expected) in cases {
+            assert_eq!(identity(&entry), Some(expected), "{entry}");
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_from_the_file_they_are_written_in() {
+        let environment = Environment::of([("HOME", "/h")]);
+        let mut plugins =
+            json!(["./a b.ts", ["../c.ts", {}], "/d.ts", "~/e.ts", "one", "file:///f.ts", "./x/../d.ts"]);
+        resolve(&mut plugins, &environment, Path::new("/p/q"));
+        assert_eq!(
+            plugins,
+            json!([
+                "file:///p/q/a%20b.ts",
+                ["file:///p/c.ts", {}],
+                "file:///d.ts",
+                "file:///h/e.ts",
+                "one",
+                "file:///f.ts",
+                "file:///p/q/d.ts"
+            ])
+        );
+    }
+}

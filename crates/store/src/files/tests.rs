@@ -1,0 +1,91 @@
+//! Whole loads: directories with files in them, an environment, and what comes of it.
+
+mod auth;
+mod entries;
+mod errors;
+mod instructions;
+mod layers;
+mod skills;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Environment, Invalid, Loaded, Problem, Site, load, redacted};
+
+/// A disk with a home (`home`), a repository (`work`) and a directory in it to work in (`work/sub`).
+struct World {
+    root: TempDir,
+    environment: Environment,
+}
+
+impl World {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for directory in ["home", "work/sub", "etc"] {
+            fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        let mut environment = Environment::of([("HOME", root.path().join("home"))]);
+        environment.managed = Some(root.path().join("etc"));
+        Self { root, environment }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    /// Writes files; `§` in a text stands for the root.
+    fn with(self, files: &[(&str, &str)]) -> Self {
+        for (path, text) in files {
+            let path = self.at(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text.replace('§', &self.root.path().to_string_lossy())).unwrap();
+        }
+        self
+    }
+
+    fn set(mut self, variables: &[(&str, &str)]) -> Self {
+        for (name, value) in variables {
+            let value = value.replace('§', &self.root.path().to_string_lossy());
+            self.environment.variables.insert((*name).to_owned(), value.into());
+        }
+        self
+    }
+
+    fn site(&self) -> Site {
+        Site { directory: self.at("work/sub"), worktree: self.at("work") }
+    }
+
+    fn load(&self) -> Result<Loaded, Invalid> {
+        load(&self.environment, &self.site())
+    }
+
+    /// What a configuration amounts to, as clients see it.
+    fn config(&self) -> Value {
+        match self.load() {
+            Ok(loaded) => redacted(&loaded.config),
+            Err(invalid) => panic!("{}", self.plain(&invalid.to_string())),
+        }
+    }
+
+    /// A text that does not depend on where the root is.
+    fn plain(&self, text: &str) -> String {
+        text.replace(&*self.root.path().to_string_lossy(), "@")
+    }
+
+    fn told(&self, problems: &[Problem]) -> String {
+        let told: Vec<String> = problems.iter().map(|problem| self.plain(&problem.to_string())).collect();
+        told.join("\n")
+    }
+
+    fn relative(&self, paths: &[PathBuf]) -> Vec<String> {
+        let below = |path: &PathBuf| {
+            path.strip_prefix(self.root.path()).map(Path::to_path_buf).unwrap_or(path.clone())
+        };
+        paths.iter().map(|path| below(path).to_string_lossy().into_owned()).collect()
+    }
+}

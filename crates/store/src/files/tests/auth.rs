@@ -1,0 +1,154 @@
+//! Keys and logins: where they are read, how they are written, and who may see them.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use protocol::config::Secret;
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        Source,
+        auth::{AuthFile, Entry, Error},
+    },
+    World,
+};
+
+fn file(world: &World) -> AuthFile {
+    AuthFile::new(&world.environment, &world.at("data"))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn close(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+const OPENCODES: &str = "home/.local/share/opencode/auth.json";
+
+#[test]
+fn what_is_set_is_read_again_and_only_the_owner_can_read_it() {
+    let world = World::new();
+    let file = file(&world);
+    assert_eq!(file.read().unwrap().source, None);
+    let login = Entry::Oauth {
+        refresh: Secret::new("sk-r"),
+        access: Secret::new("sk-a"),
+        expires: 5,
+        account_id: Some("ada".into()),
+        enterprise_url: None,
+    };
+    let site = Entry::WellKnown { key: "TOKEN".into(), token: Secret::new("sk-t") };
+    file.set("acme", &Entry::api("sk-1")).unwrap();
+    file.set("other", &login).unwrap();
+    file.set("https://site.test/", &site).unwrap();
+    file.set("acme", &Entry::api("sk-2")).unwrap();
+    let auth = file.read().unwrap();
+    assert_eq!(auth.entries["acme"], Entry::api("sk-2"));
+    assert_eq!(auth.entries["other"], login);
+    assert_eq!(auth.entries["https://site.test"], site);
+    assert_eq!(auth.source, Some(Source::File(world.at("data/auth.json"))));
+    assert_eq!(auth.warnings, []);
+    assert!(!format!("{auth:?}{file:?}").contains("sk-"), "{auth:?}");
+    assert_eq!((mode(file.path()), mode(&world.at("data"))), (0o600, 0o700));
+    assert!(!world.at("data/auth.new").exists());
+    file.remove("other").unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&fs::read_to_string(file.path()).unwrap()).unwrap(),
+        json!({
+            "https://site.test": { "type": "wellknown", "key": "TOKEN", "token": "sk-t" },
+            "acme": { "type": "api", "key": "sk-2" },
+        })
+    );
+}
+
+#[test]
+fn opencodes_file_is_read_as_long_as_there_is_no_other_and_never_written() {
+    let text = r#"{ "acme": { "type": "api", "key": "sk-1", "metadata": { "region": "eu" } }, "new": { "type": "magic" } }"#;
+    let world = World::new().with(&[(OPENCODES, text)]);
+    fs::set_permissions(world.at(OPENCODES), fs::Permissions::from_mode(0o644)).unwrap();
+    let file = file(&world);
+    let auth = file.read().unwrap();
+    assert_eq!(auth.entries.keys().collect::<Vec<_>>(), ["acme"]);
+    assert_eq!(
+        world.told(&auth.warnings),
+        format!(
+            "@/{OPENCODES}: others can read this file (its mode is 644); it is OpenCode's, so it is left so\n\
+             @/{OPENCODES}: the entry of `new` is not understood, so it is passed by"
+        )
+    );
+    assert_eq!(mode(&world.at(OPENCODES)), 0o644);
+    // A change takes over what was there, also what is not understood.
+    file.set("other", &Entry::api("sk-2")).unwrap();
+    assert_eq!(fs::read_to_string(world.at(OPENCODES)).unwrap(), text);
+    let own: Value = serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
+    assert_eq!(own["acme"], json!({ "type": "api", "key": "sk-1", "metadata": { "region": "eu" } }));
+    assert_eq!(own["new"], json!({ "type": "magic" }));
+    assert_eq!(file.read().unwrap().source, Some(Source::File(file.path().to_owned())));
+}
+
+#[test]
+fn a_file_that_others_can_read_is_closed() {
+    let world = World::new().with(&[("data/auth.json", "{}")]);
+    let file = file(&world);
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(
+        world.told(&file.read().unwrap().warnings),
+        "@/data/auth.json: others could read this file (its mode was 640); now only its owner can"
+    );
+    assert_eq!(mode(file.path()), 0o600);
+    assert_eq!(file.read().unwrap().warnings, []);
+}
+
+#[test]
+fn the_environment_goes_before_the_files() {
+    let world = World::new()
+        .with(&[("data/auth.json", r#"{ "acme": { "type": "api", "key": "sk-1" } }"#)])
+        .set(&[("OPENCODE_AUTH_CONTENT", r#"{ "acme": { "type": "api", "key": "sk-2" } }"#)]);
+    close(&world.at("data/auth.json"));
+    let auth = file(&world).read().unwrap();
+    assert_eq!(auth.entries["acme"], Entry::api("sk-2"));
+    assert_eq!(auth.source, Some(Source::Variable("OPENCODE_AUTH_CONTENT")));
+    let world = world.set(&[("OPENCODE_AUTH_CONTENT", "sk-3")]);
+    let auth = file(&world).read().unwrap();
+    assert_eq!(auth.entries["acme"], Entry::api("sk-1"));
+    assert_eq!(
+        world.told(&auth.warnings),
+        "OPENCODE_AUTH_CONTENT: the text is not a JSON map, so it is passed by"
+    );
+}
+
+#[test]
+fn a_broken_file_is_told_and_left_as_it_is() {
+    let world = World::new().with(&[("data/auth.json", "{ \"acme\": \"sk-1\",\n oops }")]);
+    let file = file(&world);
+    for error in [file.read().unwrap_err(), file.set("acme", &Entry::api("sk-2")).unwrap_err()] {
+        assert_eq!(world.plain(&error.to_string()), "@/data/auth.json:2:2: the text is not a JSON map");
+    }
+    assert!(fs::read_to_string(file.path()).unwrap().contains("oops"));
+}
+
+#[test]
+fn a_crash_while_writing_leaves_the_old_file() {
+    let world = World::new().with(&[
+        ("data/auth.json", r#"{ "a": { "type": "api", "key": "1" } }"#),
+        ("data/auth.new", "{ half"),
+    ]);
+    let file = file(&world);
+    assert_eq!(file.read().unwrap().entries.len(), 1);
+    file.set("b", &Entry::api("2")).unwrap();
+    assert_eq!(file.read().unwrap().entries.len(), 2);
+}
+
+#[test]
+fn two_do_not_write_at_once() {
+    let world = World::new();
+    let file = file(&world);
+    file.set("a", &Entry::api("1")).unwrap();
+    let lock = fs::File::open(world.at("data/auth.lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(matches!(file.set("b", &Entry::api("2")), Err(Error::Busy(_))));
+    drop(lock);
+    file.set("b", &Entry::api("2")).unwrap();
+}

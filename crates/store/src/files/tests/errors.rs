@@ -1,0 +1,215 @@
+//! What is said about files that cannot be used.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::World;
+
+fn problems(files: &[(&str, &str)]) -> String {
+    let world = World::new().with(files);
+    world.told(&world.load().unwrap_err().problems)
+}
+
+#[test]
+fn everything_that_is_wrong_anywhere_is_told_at_once() {
+    let world = World::new()
+        .with(&[
+            (
+                "home/.config/opencode/opencode.json",
+                "{\n  \"modle\": \"a/b\",\n  \"share\": \"sometimes\"\n}\n",
+            ),
+            (
+                "work/opencode.jsonc",
+                "{\n  // A comma is missing.\n  \"model\": \"a/b\"\n  \"share\": \"auto\"\n}\n",
+            ),
+            ("work/baton.json", "{ \"budget\": { \"cost\": { \"turn\": -1 } }, \"sandbox\": \"none\" }"),
+            ("work/sub/opencode.json", "[1, 2]"),
+            (
+                "work/.opencode/opencode.json",
+                "{ \"agent\": { \"a\": { \"prompt\": \"{file:gone.txt}\", \"mode\": \"boss\" } } }",
+            ),
+            ("work/.opencode/agent/team/b.md", "---\ndescription: B\nmode: boss\nsteps: many\n---\nHello"),
+            ("work/.opencode/agent/c.md", "---\ndescription: [C\n---\nHello"),
+            ("work/.opencode/command/d.md", "---\nsubtask: perhaps\n---\nHello"),
+        ])
+        .set(&[
+            ("OPENCODE_CONFIG_CONTENT", r#"{ "mcp": { "x": { "type": "remote" } } }"#),
+            ("OPENCODE_PERMISSION", r#"{ "bash": "perhaps" }"#),
+        ]);
+    let invalid = world.load().unwrap_err();
+    insta::assert_snapshot!(world.plain(&invalid.to_string()));
+    let mode = invalid.problems.iter().find(|problem| problem.key == "agent.a.mode").unwrap();
+    assert_eq!(mode.allowed, ["primary", "subagent", "all"]);
+}
+
+#[test]
+fn places_are_those_of_the_file_although_something_was_put_in() {
+    let world = World::new()
+        .with(&[(
+            "work/opencode.json",
+            "{ \"username\": \"{env:LONG}\", \"model\": 1,\n  \"shell\": \"{env:LONG}\", \"snapshot\": 2 }",
+        )])
+        .set(&[("LONG", "line\nafter line\nafter \"line\"")]);
+    assert_eq!(
+        world.told(&world.load().unwrap_err().problems),
+        "@/work/opencode.json:1:38: `model` must be text, not a number\n\
+         @/work/opencode.json:2:38: `snapshot` must be true or false, not a number"
+    );
+}
+
+#[test]
+fn values_are_never_repeated() {
+    let told = problems(&[(
+        "work/opencode.json",
+        r#"{ "provider": { "a": { "options": { "apiKey": 12345 } } }, "share": "sk-12345", "sk": ["sk-12345"] }"#,
+    )]);
+    assert!(!told.contains("12345"), "{told}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told() {
+    let world = World::new().with(&[("work/opencode.json", "x")]);
+    fs::write(world.at("work/opencode.json"), [b'{', 0xff, b'}']).unwrap();
+    fs::create_dir(world.at("work/baton.json")).unwrap();
+    fs::write(world.at("work/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
+    assert_eq!(
+        world.told(&world.load().unwrap_err().problems),
+        "@/work/opencode.json: the file cannot be read: it is not text in UTF-8\n\
+         @/work/baton.json: the file cannot be read: it is not a file\n\
+         @/work/sub/opencode.json: the file cannot be read: it has more than 1048576 bytes"
+    );
+}
+
+#[test]
+fn an_empty_file_is_fine() {
+    let world = World::new().with(&[("work/opencode.json", ""), ("work/baton.json", " // nothing yet\n")]);
+    assert_eq!(world.config(), serde_json::json!({}));
+}
+
+#[test]
+fn unknown_keys_deeper_down_are_warned_about() {
+    let world = World::new().with(&[
+        ("work/opencode.json", r#"{ "compaction": { "autoo": true }, "theme": "dark", "keybinds": {} }"#),
+        ("work/.opencode/command/a.md", "---\nallowed-tools: Bash\n---\nHello"),
+    ]);
+    assert_eq!(
+        world.told(&world.load().unwrap().warnings),
+        "@/work/opencode.json:1:19: `compaction.autoo` is not a known key; did you mean `auto`?\n\
+         @/work/.opencode/command/a.md:2:1: `allowed-tools` is not a known key"
+    );
+}
+
+/// Texts that look like configurations, or like nothing.
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just(":"),
+        Just(","),
+        Just("\""),
+        Just("\\"),
+        Just("\n"),
+        Just("// x\n"),
+        Just("/*"),
+        Just("*/"),
+        Just("\"permission\""),
+        Just("\"agent\""),
+        Just("\"plugin\""),
+        Just("\"mcp\""),
+        Just("\"type\""),
+        Just("\"instructions\""),
+        Just("\"tools\""),
+        Just("\"mode\""),
+        Just("\"*\""),
+        Just("\"ask\""),
+        Just("\"./a\""),
+        Just("1"),
+        Just("-0.5e3"),
+        Just("1e999"),
+        Just("true"),
+        Just("null"),
+        Just("{env:HOME}"),
+        Just("{env:"),
+        Just("{file:~/x}"),
+        Just("{file:"),
+        Just("ü"),
+        Just(" "),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// Any JSON map with names that mean something.
+fn document() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<f64>().prop_map(Into::into),
+        prop_oneof![Just("ask"), Just("local"), Just("./a"), Just("a/b"), Just("{env:HOME}")]
+            .prop_map(Into::into),
+    ];
+    let name = prop::sample::select(vec![
+        "permission",
+        "agent",
+        "mode",
+        "plugin",
+        "mcp",
+        "type",
+        "command",
+        "instructions",
+        "tools",
+        "bash",
+        "*",
+        "provider",
+        "options",
+        "models",
+        "apiKey",
+        "reference",
+        "references",
+        "formatter",
+        "lsp",
+        "autoshare",
+        "budget",
+        "cost",
+        "turn",
+        "sandbox",
+        "compaction",
+        "maxSteps",
+        "name",
+        "share",
+        "skills",
+        "paths",
+    ]);
+    leaf.prop_recursive(4, 30, 4, move |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..3).prop_map(serde_json::Value::from);
+        let map = prop::collection::vec((name.clone(), inner), 0..4);
+        let map =
+            map.prop_map(|pairs| pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        prop_oneof![1 => list, 3 => map.prop_map(serde_json::Value::Object)]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_text_is_too_much(below in text(), above in text()) {
+        let world = World::new().set(&[("OPENCODE_CONFIG_CONTENT", &below), ("OPENCODE_PERMISSION", &above)]);
+        let _ = world.load();
+    }
+
+    #[test]
+    fn a_document_is_used_or_refused_with_reasons(below in document(), above in document()) {
+        let world = World::new()
+            .with(&[("work/opencode.json", &below.to_string())])
+            .set(&[("OPENCODE_CONFIG_CONTENT", &above.to_string())]);
+        if let Err(invalid) = world.load() {
+            prop_assert!(!invalid.problems.is_empty());
+            // Checked layers amount to something that the types take.
+            let told = world.told(&invalid.problems);
+            prop_assert!(!told.contains("the merged configuration"), "{}", told);
+        }
+    }
+}

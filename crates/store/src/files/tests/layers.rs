@@ -1,0 +1,260 @@
+//! The order of layers, and what they amount to.
+
+use serde_json::{Value, json};
+
+use super::World;
+
+/// Every place a configuration can be in, the weakest first, and what is set there.
+const LADDER: [&str; 19] = [
+    "home/.config/opencode/config.json",
+    "home/.config/opencode/opencode.json",
+    "home/.config/opencode/opencode.jsonc",
+    "home/.config/opencode/baton.json",
+    "home/.config/opencode/baton.jsonc",
+    "chosen.json",
+    "work/opencode.json",
+    "work/opencode.jsonc",
+    "work/baton.json",
+    "work/sub/opencode.json",
+    "work/sub/baton.jsonc",
+    "work/sub/.opencode/opencode.json",
+    "work/sub/.opencode/baton.json",
+    "work/.opencode/opencode.jsonc",
+    "home/.opencode/opencode.json",
+    "directory/opencode.json",
+    "OPENCODE_CONFIG_CONTENT",
+    "etc/opencode.json",
+    "etc/baton.json",
+];
+
+fn ladder(rungs: &[&str]) -> World {
+    let mut world =
+        World::new().set(&[("OPENCODE_CONFIG", "§/chosen.json"), ("OPENCODE_CONFIG_DIR", "§/directory")]);
+    for rung in rungs {
+        let text =
+            json!({ "model": format!("m/{rung}"), "username": "ada", "agent": { *rung: {} } }).to_string();
+        world = if rung.starts_with("OPENCODE") {
+            world.set(&[(rung, &text)])
+        } else {
+            world.with(&[(rung, &text)])
+        };
+    }
+    world
+}
+
+#[test]
+fn each_layer_goes_on_top_of_those_before_it() {
+    for top in 1..=LADDER.len() {
+        let rungs = &LADDER[..top];
+        let config = ladder(rungs).config();
+        assert_eq!(config["model"], format!("m/{}", rungs[top - 1]));
+        // Nothing of the others is lost.
+        assert_eq!(config["agent"].as_object().unwrap().len(), top);
+    }
+}
+
+#[test]
+fn what_was_read_is_told_in_order() {
+    let world = ladder(&LADDER);
+    let loaded = world.load().unwrap();
+    let files: Vec<&str> = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE")).collect();
+    assert_eq!(world.relative(&loaded.read), files);
+    assert_eq!(
+        world.relative(&loaded.directories),
+        ["home/.config/opencode", "work/sub/.opencode", "work/.opencode", "home/.opencode", "directory"]
+    );
+}
+
+#[test]
+fn files_outside_the_worktree_are_not_the_projects() {
+    let world =
+        World::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#), (".opencode/opencode.json", "[]")]);
+    assert_eq!(world.config(), json!({}));
+}
+
+#[test]
+fn without_a_repository_everything_up_to_the_root_counts() {
+    let world = World::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#)]);
+    let mut site = world.site();
+    site.worktree = "/".into();
+    let loaded = super::load(&world.environment, &site).unwrap();
+    assert_eq!(loaded.config.model.as_deref(), Some("a/b"));
+}
+
+#[test]
+fn the_projects_files_can_be_switched_off() {
+    let world = ladder(&LADDER[..14]).set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
+    assert_eq!(world.config()["model"], "m/chosen.json");
+    assert_eq!(world.relative(&world.load().unwrap().directories), ["home/.config/opencode", "directory"]);
+}
+
+#[test]
+fn nothing_at_all_is_a_configuration_and_nothing_is_written() {
+    let world = World::new();
+    let loaded = world.load().unwrap();
+    assert_eq!((loaded.config, loaded.read.len()), (protocol::config::Config::default(), 0));
+    assert!(!world.at("home/.config").exists());
+}
+
+#[test]
+fn without_a_home_only_the_rest_is_read() {
+    let mut world = World::new().with(&[("work/opencode.json", r#"{ "model": "a/b" }"#)]);
+    world.environment.variables.clear();
+    assert_eq!(world.config(), json!({ "model": "a/b" }));
+}
+
+#[test]
+fn the_users_directory_can_be_elsewhere() {
+    let world = World::new()
+        .with(&[("xdg/opencode/opencode.json", r#"{ "model": "a/b" }"#)])
+        .set(&[("XDG_CONFIG_HOME", "§/xdg")]);
+    assert_eq!(world.config(), json!({ "model": "a/b" }));
+}
+
+#[test]
+fn a_chosen_file_that_is_missing_is_told() {
+    let world = World::new().set(&[("OPENCODE_CONFIG", "no.json")]);
+    assert_eq!(
+        world.told(&world.load().unwrap().warnings),
+        "OPENCODE_CONFIG: there is no file @/work/sub/no.json"
+    );
+}
+
+#[test]
+fn layers_are_merged_by_the_rules() {
+    let world = World::new().with(&[
+        (
+            "home/.config/opencode/opencode.jsonc",
+            r#"{
+                // The user's.
+                "permission": "ask",
+                "instructions": ["a.md", "b.md"],
+                "plugin": ["one@1", "two", "./three.ts"],
+                "disabled_providers": ["x", "y"],
+                "agent": { "build": { "temperature": 1, "effort": "low", "tools": { "bash": false } } },
+                "mcp": { "db": { "type": "local", "command": ["db"] } },
+                "share": "disabled",
+            }"#,
+        ),
+        (
+            "work/opencode.json",
+            r#"{
+                "permission": { "edit": "allow", "*": "deny" },
+                "instructions": ["c.md", "a.md"],
+                "plugin": [["one@2", { "level": 3 }], "./three.ts"],
+                "disabled_providers": ["z"],
+                "agent": { "build": { "top_p": 0.5, "effort": "high", "permission": { "bash": "ask" }, "maxSteps": 7 } },
+                "mcp": { "db": { "enabled": false } },
+                "autoshare": true,
+                "tools": { "webfetch": false, "edit": false }
+            }"#,
+        ),
+    ]);
+    insta::assert_json_snapshot!(
+        serde_json::from_str::<Value>(&world.plain(&world.config().to_string())).unwrap()
+    );
+}
+
+#[test]
+fn permissions_of_the_environment_go_on_top() {
+    let world = World::new()
+        .with(&[("work/opencode.json", r#"{ "permission": { "bash": "ask", "edit": "deny" } }"#)])
+        .set(&[("OPENCODE_PERMISSION", r#"{ "bash": "allow", "read": { "*.env": "deny" } }"#)]);
+    assert_eq!(
+        world.config()["permission"].to_string(),
+        r#"{"bash":"allow","edit":"deny","read":{"*.env":"deny"}}"#
+    );
+    let world = world.set(&[("OPENCODE_PERMISSION", r#""deny""#)]);
+    assert_eq!(world.config()["permission"].to_string(), r#"{"bash":"ask","edit":"deny","*":"deny"}"#);
+}
+
+#[test]
+fn switches_of_the_environment_are_heard() {
+    let world = World::new()
+        .with(&[("work/opencode.json", r#"{ "compaction": { "auto": true, "tail_turns": 2 } }"#)])
+        .set(&[("OPENCODE_DISABLE_AUTOCOMPACT", "true"), ("OPENCODE_DISABLE_PRUNE", "1"), ("USER", "ada")]);
+    assert_eq!(
+        world.config(),
+        json!({ "compaction": { "auto": false, "prune": false, "tail_turns": 2 }, "username": "ada" })
+    );
+}
+
+#[test]
+fn variables_and_files_are_put_in_where_they_are_asked_for() {
+    let world = World::new()
+        .with(&[
+            (
+                "work/opencode.json",
+                r#"{
+                    "model": "{env:MODEL}",
+                    "server": { "port": {env:PORT} },
+                    "agent": { "a": { "prompt": "{file:prompts/a.txt}" }, "b": { "prompt": "{file:~/b.txt}" } },
+                    "username": "{env:NOBODY}"
+                    // {file:not/there}
+                }"#,
+            ),
+            ("work/prompts/a.txt", "  Say \"hello\".\nTwice.\n"),
+            ("home/b.txt", "B"),
+        ])
+        .set(&[("MODEL", "a/b"), ("PORT", "4096")]);
+    assert_eq!(
+        world.config(),
+        json!({
+            "model": "a/b", "server": { "port": 4096 }, "username": "",
+            "agent": { "a": { "prompt": "Say \"hello\".\nTwice." }, "b": { "prompt": "B" } },
+        })
+    );
+    let loaded = world.load().unwrap();
+    assert_eq!(world.relative(&loaded.read), ["work/opencode.json", "work/prompts/a.txt", "home/b.txt"]);
+    assert_eq!(
+        world.told(&loaded.warnings),
+        "@/work/opencode.json:5:34: the variable NOBODY is not set, so nothing is put in for it"
+    );
+}
+
+#[test]
+fn inline_content_takes_its_files_from_the_directory() {
+    let world = World::new()
+        .with(&[("work/sub/name.txt", "ada\n")])
+        .set(&[("OPENCODE_CONFIG_CONTENT", r#"{ "username": "{file:name.txt}", "plugin": ["./p.ts"] }"#)]);
+    let config = world.config();
+    assert_eq!(config["username"], "ada");
+    assert_eq!(world.plain(config["plugin"][0].as_str().unwrap()), "file://@/work/sub/p.ts");
+}
+
+#[test]
+fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
+    let own =
+        r#"{ "budget": { "cost": { "turn": 1 } }, "sandbox": "read-only", "limits": { "retries": 2 } }"#;
+    let world = World::new().with(&[("work/baton.jsonc", own)]);
+    assert_eq!(world.config(), serde_json::from_str::<Value>(own).unwrap());
+    assert_eq!(world.load().unwrap().warnings, []);
+    let world = World::new().with(&[("work/opencode.json", r#"{ "sandbox": "off" }"#)]);
+    assert_eq!(
+        world.told(&world.load().unwrap().warnings),
+        "@/work/opencode.json:1:3: `sandbox` belongs into baton.json: OpenCode refuses a file that has it"
+    );
+}
+
+#[test]
+fn an_mcp_server_can_change_its_kind_between_layers() {
+    let world = World::new().with(&[
+        ("work/opencode.json", r#"{ "mcp": { "a": { "type": "local", "command": ["a"] } } }"#),
+        ("work/sub/opencode.json", r#"{ "mcp": { "a": { "type": "remote", "url": "https://a.test" } } }"#),
+    ]);
+    assert_eq!(world.config()["mcp"], json!({ "a": { "type": "remote", "url": "https://a.test" } }));
+}
+
+#[test]
+fn secrets_are_there_for_whoever_asks() {
+    let world = World::new()
+        .with(&[(
+            "work/opencode.json",
+            r#"{ "provider": { "acme": { "options": { "apiKey": "{env:ACME}" } } } }"#,
+        )])
+        .set(&[("ACME", "sk-1")]);
+    let loaded = world.load().unwrap();
+    let key = loaded.config.provider["acme"].options.api_key.as_ref().unwrap();
+    assert_eq!(key.reveal(), "sk-1");
+    assert!(!format!("{loaded:?}{}", world.config()).contains("sk-1"));
+}

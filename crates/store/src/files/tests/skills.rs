@@ -1,0 +1,58 @@
+//! Where skills are found.
+
+use super::{super::skills, World};
+
+fn found(world: &World) -> String {
+    let loaded = world.load().unwrap();
+    let found = skills::find(&world.environment, &world.site(), &loaded);
+    let told = found.skills.values().map(|skill| {
+        let description = skill.description.as_deref().unwrap_or("-");
+        world.plain(&format!("{}: {description}: {}: {}", skill.name, skill.location, skill.content))
+    });
+    told.chain(found.warnings.iter().map(|problem| world.plain(&problem.to_string())))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn everywhere() -> World {
+    let places = [
+        ("home/.claude/skills/one", "one"),
+        ("home/.agents/skills/two", "two"),
+        ("work/sub/.claude/skills/three", "three"),
+        ("work/.agents/skills/deep/er/four", "four"),
+        ("home/.config/opencode/skill/five", "five"),
+        ("work/.opencode/skills/six", "six"),
+        ("work/sub/more/seven", "seven"),
+        ("home/mine/eight", "eight"),
+        // The same name again counts.
+        ("work/.opencode/skill/again", "one"),
+    ];
+    let mut world = World::new()
+        .with(&[("work/opencode.json", r#"{ "skills": { "paths": ["more", "~/mine", "gone"] } }"#)]);
+    for (place, name) in places {
+        let text = format!("---\nname: {name}\ndescription: of {place}\n---\n\nDo {name}.\n");
+        world = world.with(&[(&format!("{place}/SKILL.md"), &text), (&format!("{place}/other.md"), "no")]);
+    }
+    world.with(&[
+        ("work/.opencode/skill/nameless/SKILL.md", "Hello"),
+        ("work/.opencode/skill/bad/SKILL.md", "---\na: [\n---\n"),
+    ])
+}
+
+#[test]
+fn skills_are_found_everywhere() {
+    insta::assert_snapshot!(found(&everywhere()));
+}
+
+#[test]
+fn other_peoples_skills_can_be_switched_off() {
+    let names = |variable: &str| {
+        let world = everywhere().set(&[(variable, "1")]);
+        let found = skills::find(&world.environment, &world.site(), &world.load().unwrap());
+        found.skills.into_keys().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("NONE"), "eight five four one seven six three two");
+    assert_eq!(names("OPENCODE_DISABLE_CLAUDE_CODE_SKILLS"), "eight five four one seven six two");
+    assert_eq!(names("OPENCODE_DISABLE_CLAUDE_CODE"), "eight five four one seven six two");
+    assert_eq!(names("OPENCODE_DISABLE_EXTERNAL_SKILLS"), "eight five one seven six");
+}

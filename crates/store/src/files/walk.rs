@@ -1,0 +1,193 @@
+//! Finding and reading files, within bounds.
+//!
+//! These directories belong to people, and so may hold anything: links that lead in circles, pipes that never
+//! say anything, a checkout of the whole world. Nothing here follows, waits or reads for ever.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+};
+
+/// How deep a directory is searched.
+pub(super) const MAX_DEPTH: usize = 16;
+
+/// Entries that are looked at in one search.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Directories that hold other people's files.
+const FOREIGN: [&str; 2] = [".git", "node_modules"];
+
+/// Reads a text file of at most so many bytes. `None` if there is none.
+pub(super) fn read(path: &Path, max: u64) -> io::Result<Option<String>> {
+    let bytes = match read_bytes(path, max) {
+        Ok(bytes) => bytes,
+        Err(error) if is_absence(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))?;
+    // Some editors begin a file with a mark that is no part of it.
+    Ok(Some(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text)))
+}
+
+/// Reads the beginning of a text file, whatever its encoding, and tells whether there is more.
+pub(super) fn read_beginning(path: &Path, max: usize) -> io::Result<(String, bool)> {
+    check_file(path)?;
+    let limit = u64::try_from(max).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let more = bytes.len() > max;
+    bytes.truncate(max);
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if more {
+        // The cut may have gone through a letter.
+        text.truncate(text.trim_end_matches('\u{fffd}').len());
+    }
+    Ok((text, more))
+}
+
+fn read_bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    check_file(path)?;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
+        return Err(io::Error::other(format!("it has more than {max} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Opening a pipe waits for somebody to write into it, so whether it is a file is asked first.
+fn check_file(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() { Ok(()) } else { Err(io::Error::other("it is not a file")) }
+}
+
+/// Whether an error says that there is nothing there.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// An error as the rest of a sentence.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "it does not exist".into(),
+        io::ErrorKind::PermissionDenied => "permission was denied".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// The files below a directory that are wanted, sorted; those in it are at depth 1. Links are followed, but no
+/// directory is entered twice.
+pub(super) fn files(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut search = Search { found: Vec::new(), entered: BTreeSet::new(), left: MAX_ENTRIES };
+    search.enter(directory, depth.min(MAX_DEPTH), wanted);
+    search.found.sort();
+    search.found
+}
+
+struct Search {
+    found: Vec<PathBuf>,
+    entered: BTreeSet<PathBuf>,
+    left: usize,
+}
+
+impl Search {
+    fn enter(&mut self, directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) {
+        let Ok(real) = directory.canonicalize() else { return };
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        if depth == 0 || !self.entered.insert(real) {
+            return;
+        }
+        for entry in entries.flatten() {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            let path = entry.path();
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let foreign = entry.file_name().to_str().is_some_and(|name| FOREIGN.contains(&name));
+            if metadata.is_dir() && !foreign {
+                self.enter(&path, depth - 1, wanted);
+            } else if metadata.is_file() && wanted(&path) {
+                self.found.push(path);
+            }
+        }
+    }
+}
+
+/// A directory and those above it, up to and with the last one. If that is not above, up to the root.
+pub(super) fn upwards<'p>(directory: &'p Path, last: &'p Path) -> impl Iterator<Item = &'p Path> {
+    let mut done = false;
+    directory.ancestors().take_while(move |path| {
+        let go_on = !done;
+        done = *path == last;
+        go_on
+    })
+}
+
+/// A path without `.` and `..`, as it is written: links are not looked at.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                cleaned.pop();
+            }
+            other => cleaned.push(other),
+        }
+    }
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_pipes_and_foreign_directories_are_passed_by() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir_all(at("a/b")).unwrap();
+        fs::create_dir_all(at("node_modules/x")).unwrap();
+        for file in ["a/b/2.md", "1.md", "3.txt", "node_modules/x/4.md"] {
+            fs::write(at(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(root.path(), at("a/circle")).unwrap();
+        std::os::unix::fs::symlink(at("1.md"), at("link.md")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("broken.md")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe.md"), rustix::fs::Mode::RUSR).unwrap();
+        let found = files(root.path(), MAX_DEPTH, &|path| path.extension().is_some_and(|end| end == "md"));
+        assert_eq!(found, [at("1.md"), at("a/b/2.md"), at("link.md")]);
+        assert_eq!(files(root.path(), 1, &|_| true), [at("1.md"), at("3.txt"), at("link.md")]);
+        assert!(read(&at("pipe.md"), 10).is_err());
+    }
+
+    #[test]
+    fn reading_is_bounded() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        fs::write(&path, "\u{feff}grün").unwrap();
+        assert_eq!(read(&path, 100).unwrap().as_deref(), Some("grün"));
+        assert!(read(&path, 3).unwrap_err().to_string().contains("more than 3 bytes"));
+        assert_eq!(read(&root.path().join("none"), 3).unwrap(), None);
+        assert_eq!(read(&path.join("none"), 3).unwrap(), None);
+        fs::write(&path, "grün").unwrap();
+        assert_eq!(read_beginning(&path, 3).unwrap(), ("gr".to_owned(), true));
+        assert_eq!(read_beginning(&path, 5).unwrap(), ("grün".to_owned(), false));
+    }
+
+    #[test]
+    fn upwards_ends_at_the_last_one() {
+        let up = |last: &str| {
+            upwards(Path::new("/a/b/c"), Path::new(last)).map(Path::to_path_buf).collect::<Vec<_>>()
+        };
+        assert_eq!(up("/a/b"), [PathBuf::from("/a/b/c"), "/a/b".into()]);
+        assert_eq!(up("/x").len(), 4);
+    }
+
+    #[test]
+    fn a_clean_path_has_no_dots() {
+        assert_eq!(clean(Path::new("/a/./b/../c/../../../d")), Path::new("/d"));
+    }
+}
