@@ -226,7 +226,16 @@ impl AuthFile {
             return Ok(Some(Stored { path: self.path.clone(), written }));
         }
         let Some(fallback) = &self.fallback else { return Ok(None) };
-        let Some(written) = written(fallback)? else { return Ok(None) };
+        let written = match written(fallback) {
+            Ok(Some(written)) => written,
+            Ok(None) => return Ok(None),
+            // It is somebody else's file, and so no reason to fail.
+            Err(error) => {
+                let message = format!("OpenCode's keys are passed by: {error}");
+                warnings.push(Problem::about(&Source::File(fallback.clone()), None, message));
+                return Ok(None);
+            }
+        };
         if let Some(mode) = too_open(fallback) {
             let message = format!(
                 "others can read this file (its mode is {mode:o}); it is OpenCode's, so it is left so"

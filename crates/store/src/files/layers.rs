@@ -1,6 +1,7 @@
 //! The configuration: which texts it is made of, in which order, and what they amount to.
 //!
-//! The order is OpenCode's. Later ones go on top of earlier ones (see [`super::merge`]):
+//! The order is OpenCode's. Later ones go on top of earlier ones: maps are merged key by key, `instructions` and
+//! `plugin` grow, everything else is replaced.
 //!
 //! 1. the user's directory, `$XDG_CONFIG_HOME/opencode`: `config.json`, `opencode.json`, `opencode.jsonc`
 //! 2. the file that `OPENCODE_CONFIG` names
@@ -77,7 +78,7 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
 }
 
-/// Reads the configuration for a place of work.
+/// Reads the configuration for a place of work. It reads files and so may block for a moment.
 pub fn load(environment: &Environment, site: &Site) -> Result<Loaded, Invalid> {
     let mut loader =
         Loader { environment, site, merged: Map::new(), loaded: Loaded::default(), wrong: Vec::new() };
@@ -174,7 +175,10 @@ impl Loader<'_> {
         if self.wrong.is_empty() {
             match Config::deserialize(Value::Object(self.merged)) {
                 Ok(config) => return Ok(Loaded { config, ..self.loaded }),
-                Err(error) => self.wrong.push(Problem::about(&Source::Merged, None, error.to_string())),
+                // What serde has to say might repeat a secret.
+                Err(_) => {
+                    self.wrong.push(Problem::about(&Source::Merged, None, "the layers do not fit together"));
+                }
             }
         }
         Err(Invalid { problems: self.wrong })

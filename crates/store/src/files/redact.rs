@@ -87,6 +87,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn what_is_shown_is_a_configuration_again() {
+        let config: Config = serde_json::from_value(json!({
+            "provider": { "a": { "options": { "apiKey": "sk-1", "timeout": false, "x": { "token": "sk-2" } } } },
+            "mcp": { "a": { "type": "remote", "url": "https://u:p@a.test", "oauth": { "clientSecret": "sk-3" } } },
+            "plugin": [["a", { "token": "sk-4" }]],
+        }))
+        .unwrap();
+        let shown = redacted(&config);
+        let again: Config = serde_json::from_value(shown.clone()).unwrap();
+        assert_eq!(redacted(&again), shown);
+    }
+
+    #[test]
     fn no_secret_is_left() {
         let config: Config = serde_json::from_value(json!({
             "model": "acme/large",

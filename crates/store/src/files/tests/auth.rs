@@ -130,6 +130,20 @@ fn a_broken_file_is_told_and_left_as_it_is() {
 }
 
 #[test]
+fn somebody_elses_broken_file_is_only_told() {
+    let world = World::new().with(&[(OPENCODES, "sk-1")]);
+    let file = file(&world);
+    assert_eq!(
+        world.told(&file.read().unwrap().warnings),
+        format!(
+            "@/{OPENCODES}: OpenCode's keys are passed by: @/{OPENCODES}:1:1: the text is not a JSON map"
+        )
+    );
+    file.set("acme", &Entry::api("sk-2")).unwrap();
+    assert_eq!(file.read().unwrap().warnings, []);
+}
+
+#[test]
 fn a_crash_while_writing_leaves_the_old_file() {
     let world = World::new().with(&[
         ("data/auth.json", r#"{ "a": { "type": "api", "key": "1" } }"#),

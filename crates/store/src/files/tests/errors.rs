@@ -100,6 +100,23 @@ fn unknown_keys_deeper_down_are_warned_about() {
     );
 }
 
+#[test]
+fn deep_nesting_is_survived_or_refused() {
+    for depth in [200, 100_000] {
+        let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let map = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        let text = format!(
+            r#"{{ "provider": {{ "a": {{ "options": {{ "x": {deep} }} }} }}, "plugin": [["p", {{ "x": {map} }}]],
+                "agent": {{ "a": {{ "x": {map} }} }}, "lsp": {{ "a": {{ "initialization": {{ "x": {deep} }} }} }} }}"#
+        );
+        let world = World::new().with(&[("work/opencode.json", &text)]);
+        assert_eq!(world.load().is_ok(), depth == 200);
+        let world = World::new()
+            .with(&[("work/opencode.json", &format!(r#"{{ "permission": {map}, "mcp": {deep} }}"#))]);
+        assert!(world.load().is_err());
+    }
+}
+
 /// Texts that look like configurations, or like nothing.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
