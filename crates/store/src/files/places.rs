@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn data_and_state_have_their_own_places_below_home() {
-        let places = resolve(None, &[("HOME", "/home/ada")]).unwrap();
-        assert_eq!(places.database(), Path::new("/home/ada/.local/share/baton/baton.db"));
-        assert_eq!(places.log, Path::new("/home/ada/.local/state/baton/log"));
+        let places = resolve(None, &[("HOME", "/h")]).unwrap();
+        assert_eq!(places.database(), Path::new("/h/.local/share/baton/baton.db"));
+        assert_eq!(places.log, Path::new("/h/.local/state/baton/log"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::{Environment, Invalid, Loaded, Problem, Site, load, redacted};
 
-/// A disk with a home (`home`), a repository (`work`) and a directory in it to work in (`work/sub`).
+/// A disk with a home (`me`), a repository (`work`) and a directory in it to work in (`work/sub`).
 struct World {
     root: TempDir,
     environment: Environment,
@@ -26,10 +26,10 @@ struct World {
 impl World {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["home", "work/sub", "etc"] {
+        for directory in ["me", "work/sub", "etc"] {
             fs::create_dir_all(root.path().join(directory)).unwrap();
         }
-        let mut environment = Environment::of([("HOME", root.path().join("home"))]);
+        let mut environment = Environment::of([("HOME", root.path().join("me"))]);
         environment.managed = Some(root.path().join("etc"));
         Self { root, environment }
     }

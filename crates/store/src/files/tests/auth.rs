@@ -25,7 +25,7 @@ fn close(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-const OPENCODES: &str = "home/.local/share/opencode/auth.json";
+const OPENCODES: &str = "me/.local/share/opencode/auth.json";
 
 #[test]
 fn what_is_set_is_read_again_and_only_the_owner_can_read_it() {

@@ -10,11 +10,11 @@ use super::{super::commands, World};
 fn agents_are_read_from_markdown() {
     let world = World::new().with(&[
         (
-            "home/.config/opencode/agent/review.md",
+            "me/.config/opencode/agent/review.md",
             "---\ndescription: Reviews\nmode: subagent\ntemperature: 0.5\ntools:\n  bash: false\n  write: false\n\
              permission:\n  webfetch: ask\neffort: high\n---\nYou review.\n",
         ),
-        ("home/.config/opencode/agents/team/lead.md", "You lead."),
+        ("me/.config/opencode/agents/team/lead.md", "You lead."),
         ("work/.opencode/agents/review.md", "---\ntemperature: 1\npermission: deny\n---\nYou review well."),
         ("work/.opencode/agent/odd.md", "---\nname: Other\nmaxSteps: 3\n---\n"),
         ("work/.opencode/agent/notes.txt", "no"),
@@ -65,7 +65,7 @@ fn commands_are_read_from_markdown() {
 #[test]
 fn plugins_and_tools_are_found() {
     let world = World::new().with(&[
-        ("home/.config/opencode/plugin/a.ts", ""),
+        ("me/.config/opencode/plugin/a.ts", ""),
         ("work/.opencode/plugins/b.js", ""),
         ("work/.opencode/plugins/c.md", ""),
         ("work/.opencode/plugins/deep/d.ts", ""),
@@ -76,7 +76,7 @@ fn plugins_and_tools_are_found() {
     let plugins: Vec<String> = loaded.config.plugin.iter().map(|plugin| world.plain(&plugin.spec)).collect();
     assert_eq!(
         plugins,
-        ["one", "file://@/home/.config/opencode/plugin/a.ts", "file://@/work/.opencode/plugins/b.js"]
+        ["one", "file://@/me/.config/opencode/plugin/a.ts", "file://@/work/.opencode/plugins/b.js"]
     );
     assert_eq!(world.relative(&loaded.tools), ["work/.opencode/tool/t.ts"]);
 }

@@ -16,7 +16,7 @@ fn everything_that_is_wrong_anywhere_is_told_at_once() {
     let world = World::new()
         .with(&[
             (
-                "home/.config/opencode/opencode.json",
+                "me/.config/opencode/opencode.json",
                 "{\n  \"modle\": \"a/b\",\n  \"share\": \"sometimes\"\n}\n",
             ),
             (

@@ -29,14 +29,14 @@ fn one_name_counts_on_all_levels() {
         (&["work/CONTEXT.md", "work/sub/CLAUDE.md", "AGENTS.md"], &["work/sub/CLAUDE.md"], ""),
         (&["work/CONTEXT.md", "work/sub/CLAUDE.md"], &["work/CONTEXT.md"], "OPENCODE_DISABLE_CLAUDE_CODE"),
         (
-            &["home/.config/opencode/AGENTS.md", "home/.claude/CLAUDE.md", "work/CLAUDE.md"],
-            &["home/.config/opencode/AGENTS.md", "work/CLAUDE.md"],
+            &["me/.config/opencode/AGENTS.md", "me/.claude/CLAUDE.md", "work/CLAUDE.md"],
+            &["me/.config/opencode/AGENTS.md", "work/CLAUDE.md"],
             "",
         ),
-        (&["home/.claude/CLAUDE.md"], &["home/.claude/CLAUDE.md"], ""),
+        (&["me/.claude/CLAUDE.md"], &["me/.claude/CLAUDE.md"], ""),
         (
-            &["home/.claude/CLAUDE.md", "work/AGENTS.md"],
-            &["home/.claude/CLAUDE.md"],
+            &["me/.claude/CLAUDE.md", "work/AGENTS.md"],
+            &["me/.claude/CLAUDE.md"],
             "OPENCODE_DISABLE_PROJECT_CONFIG",
         ),
     ];
@@ -55,7 +55,7 @@ fn one_name_counts_on_all_levels() {
 #[test]
 fn claudes_own_file_can_be_switched_off() {
     let world = World::new()
-        .with(&[("home/.claude/CLAUDE.md", "Do.")])
+        .with(&[("me/.claude/CLAUDE.md", "Do.")])
         .set(&[("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "true")]);
     assert_eq!(paths(&world), [""; 0]);
 }
@@ -77,7 +77,7 @@ fn entries_are_paths_patterns_and_addresses() {
         ("work/docs/a.md", "4"),
         ("work/docs/c.txt", "no"),
         ("work/docs/x/y/deep.md", "5"),
-        ("home/own.md", "6"),
+        ("me/own.md", "6"),
         ("else/a.md", "7"),
         ("else/b.md", "8"),
         ("else/c.md", "no"),
@@ -93,7 +93,7 @@ fn entries_are_paths_patterns_and_addresses() {
             "work/docs/a.md",
             "work/docs/b.md",
             "work/docs/x/y/deep.md",
-            "home/own.md",
+            "me/own.md",
             "else/a.md",
             "else/b.md",
             "work/x.md",

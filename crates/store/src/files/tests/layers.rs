@@ -6,11 +6,11 @@ use super::World;
 
 /// Every place a configuration can be in, the weakest first, and what is set there.
 const LADDER: [&str; 19] = [
-    "home/.config/opencode/config.json",
-    "home/.config/opencode/opencode.json",
-    "home/.config/opencode/opencode.jsonc",
-    "home/.config/opencode/baton.json",
-    "home/.config/opencode/baton.jsonc",
+    "me/.config/opencode/config.json",
+    "me/.config/opencode/opencode.json",
+    "me/.config/opencode/opencode.jsonc",
+    "me/.config/opencode/baton.json",
+    "me/.config/opencode/baton.jsonc",
     "chosen.json",
     "work/opencode.json",
     "work/opencode.jsonc",
@@ -20,7 +20,7 @@ const LADDER: [&str; 19] = [
     "work/sub/.opencode/opencode.json",
     "work/sub/.opencode/baton.json",
     "work/.opencode/opencode.jsonc",
-    "home/.opencode/opencode.json",
+    "me/.opencode/opencode.json",
     "directory/opencode.json",
     "OPENCODE_CONFIG_CONTENT",
     "etc/opencode.json",
@@ -61,7 +61,7 @@ fn what_was_read_is_told_in_order() {
     assert_eq!(world.relative(&loaded.read), files);
     assert_eq!(
         world.relative(&loaded.directories),
-        ["home/.config/opencode", "work/sub/.opencode", "work/.opencode", "home/.opencode", "directory"]
+        ["me/.config/opencode", "work/sub/.opencode", "work/.opencode", "me/.opencode", "directory"]
     );
 }
 
@@ -85,7 +85,7 @@ fn without_a_repository_everything_up_to_the_root_counts() {
 fn the_projects_files_can_be_switched_off() {
     let world = ladder(&LADDER[..14]).set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
     assert_eq!(world.config()["model"], "m/chosen.json");
-    assert_eq!(world.relative(&world.load().unwrap().directories), ["home/.config/opencode", "directory"]);
+    assert_eq!(world.relative(&world.load().unwrap().directories), ["me/.config/opencode", "directory"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn nothing_at_all_is_a_configuration_and_nothing_is_written() {
     let world = World::new();
     let loaded = world.load().unwrap();
     assert_eq!((loaded.config, loaded.read.len()), (protocol::config::Config::default(), 0));
-    assert!(!world.at("home/.config").exists());
+    assert!(!world.at("me/.config").exists());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_chosen_file_that_is_missing_is_told() {
 fn layers_are_merged_by_the_rules() {
     let world = World::new().with(&[
         (
-            "home/.config/opencode/opencode.jsonc",
+            "me/.config/opencode/opencode.jsonc",
             r#"{
                 // The user's.
                 "permission": "ask",
@@ -194,7 +194,7 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
                 }"#,
             ),
             ("work/prompts/a.txt", "  Say \"hello\".\nTwice.\n"),
-            ("home/b.txt", "B"),
+            ("me/b.txt", "B"),
         ])
         .set(&[("MODEL", "a/b"), ("PORT", "4096")]);
     assert_eq!(
@@ -205,7 +205,7 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
         })
     );
     let loaded = world.load().unwrap();
-    assert_eq!(world.relative(&loaded.read), ["work/opencode.json", "work/prompts/a.txt", "home/b.txt"]);
+    assert_eq!(world.relative(&loaded.read), ["work/opencode.json", "work/prompts/a.txt", "me/b.txt"]);
     assert_eq!(
         world.told(&loaded.warnings),
         "@/work/opencode.json:5:34: the variable NOBODY is not set, so nothing is put in for it"

@@ -16,14 +16,14 @@ fn found(world: &World) -> String {
 
 fn everywhere() -> World {
     let places = [
-        ("home/.claude/skills/one", "one"),
-        ("home/.agents/skills/two", "two"),
+        ("me/.claude/skills/one", "one"),
+        ("me/.agents/skills/two", "two"),
         ("work/sub/.claude/skills/three", "three"),
         ("work/.agents/skills/deep/er/four", "four"),
-        ("home/.config/opencode/skill/five", "five"),
+        ("me/.config/opencode/skill/five", "five"),
         ("work/.opencode/skills/six", "six"),
         ("work/sub/more/seven", "seven"),
-        ("home/mine/eight", "eight"),
+        ("me/mine/eight", "eight"),
         // The same name again counts.
         ("work/.opencode/skill/again", "one"),
     ];
