@@ -5,6 +5,7 @@ use std::sync::Arc;
 use protocol::{
     EventBody, Extra, Session, SessionId,
     event::SessionInfo,
+    message::ModelRef,
     number::Number,
     prompt::{PromptInput, SessionInput},
     session::{SessionModel, SessionTime, Tokens},
@@ -14,7 +15,7 @@ use super::{Sessions, Submitted};
 use crate::{
     Error,
     limits::MAX_DEPTH,
-    ports::{ChildSpec, Commit},
+    ports::{ChildSpec, Commit, Wanted},
 };
 
 const ADJECTIVES: [&str; 24] = [
@@ -46,8 +47,19 @@ impl Sessions {
             self.get(parent).await?;
         }
         let session = self.draft(home, input);
+        if session.agent.is_some() || session.model.is_some() {
+            self.check_names(&session)?;
+        }
         self.store_new(&session, Vec::new()).await?;
         Ok(session)
+    }
+
+    /// Better to hear of a wrong name now than with the first prompt.
+    fn check_names(&self, session: &Session) -> Result<(), Error> {
+        let model = session.model.as_ref().map(|model| ModelRef::new(&model.provider_id, &model.id));
+        let wanted = Wanted { session, agent: session.agent.as_deref(), model: model.as_ref() };
+        self.shared.runners.resolve(&wanted)?;
+        Ok(())
     }
 
     /// Creates a child of `parent` and gives it its prompt.

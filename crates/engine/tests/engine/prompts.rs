@@ -273,7 +273,9 @@ async fn a_client_cannot_leave_a_part_open() {
     let world = World::new().await;
     let session = world.session().await;
     let mut prompt = PromptInput::text("x");
-    let protocol::prompt::PartInputBody::Text(text) = &mut prompt.parts[0].body else { panic!("a text part") };
+    let protocol::prompt::PartInputBody::Text(text) = &mut prompt.parts[0].body else {
+        panic!("a text part")
+    };
     text.time = Some(protocol::part::PartTime::started(1));
     let stored = world.submit(&session, "first").await;
     let open = world.sessions.submit(&session.id, prompt).await.unwrap();
@@ -285,4 +287,13 @@ async fn a_client_cannot_leave_a_part_open() {
     });
     let refused = world.sessions.update_part(&session.id, part).await;
     assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_for_an_unknown_agent_is_refused() {
+    let world = World::new().await;
+    let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
+    let input = protocol::prompt::SessionInput { agent: Some("nobody".into()), ..Default::default() };
+    let refused = world.sessions.create(home, input).await;
+    assert!(matches!(refused, Err(Error::Unresolved(_))), "{refused:?}");
 }

@@ -12,6 +12,8 @@ use crate::{Error, error::Fault};
 
 /// The largest body. A prompt with a few pictures fits; a film does not.
 pub const MAX_BODY: usize = 10 * 1024 * 1024;
+/// What is read and dropped of a body that is too large, so that its sender gets to see the answer.
+const MAX_SKIPPED: usize = 8 * MAX_BODY;
 /// How deep a body may nest. The JSON reader gives up at twice that, and what is stored gets wrapped in a few
 /// more layers before it is read again: a body that came in must never be too deep to come out.
 pub const MAX_NESTING: usize = 64;
@@ -59,20 +61,27 @@ async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
     let too_large = || Error::plain(Fault::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
     let announced =
         parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > MAX_BODY as u64) {
-        return Err(too_large());
+    let mut too_long = announced.is_some_and(|length: u64| length > MAX_BODY as u64);
+    if too_long && parts.headers.contains_key(header::EXPECT) {
+        return Err(too_large()); // it asked first, so nothing is on its way
     }
     let mut chunks = body.into_data_stream();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut skipped) = (Vec::new(), 0);
     let read = async {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| broken(format!("the body broke off: {error}")))?;
-            if bytes.len() + chunk.len() > MAX_BODY {
-                return Err(too_large());
+            too_long |= bytes.len() + chunk.len() > MAX_BODY;
+            if too_long {
+                // Many clients read the answer only after they have sent everything: let them, within reason.
+                skipped += chunk.len();
+                if skipped > MAX_SKIPPED {
+                    break;
+                }
+            } else {
+                bytes.extend_from_slice(&chunk);
             }
-            bytes.extend_from_slice(&chunk);
         }
-        Ok(())
+        if too_long { Err(too_large()) } else { Ok(()) }
     };
     let late = || {
         Error::plain(Fault::TooSlow, format!("the body took longer than {} seconds", BODY_DEADLINE.as_secs()))
