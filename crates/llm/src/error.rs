@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::retry;
+use crate::{Secret, complaint, retry, wording};
 
 /// Response headers with lower-case names.
 pub type Headers = BTreeMap<String, String>;
@@ -32,7 +32,7 @@ pub enum Error {
     #[error("the connection was lost in the middle of the answer")]
     Dropped,
     /// The provider stayed silent for too long.
-    #[error("the provider sent {deadline} for {} s", .after.as_secs())]
+    #[error("{}", .deadline.sentence(*.after))]
     Stalled {
         /// Which deadline passed.
         deadline: Deadline,
@@ -63,6 +63,15 @@ pub enum Error {
         /// The response body, when there was one.
         body: Option<String>,
     },
+    /// The provider answered with something that is no answer.
+    #[error("the provider's answer makes no sense: {0}")]
+    Garbled(String),
+    /// The answer does not end.
+    #[error("the answer is longer than {limit} bytes")]
+    TooLong {
+        /// The limit.
+        limit: usize,
+    },
     /// The provider has no such model.
     #[error("unknown model `{0}`")]
     UnknownModel(String),
@@ -71,21 +80,44 @@ pub enum Error {
     Other(String),
 }
 
-/// A deadline on a stream.
+/// A deadline of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// From the call to the first event.
+    /// To a connection, TLS included.
+    Connect,
+    /// From the call to the response headers.
+    Headers,
+    /// From there (or from the call, for who cannot tell) to the first event.
     FirstChunk,
     /// From one event to the next.
     NextChunk,
+    /// For everything.
+    Total,
 }
 
-impl fmt::Display for Deadline {
+impl Deadline {
+    fn sentence(self, after: Duration) -> String {
+        let time = Seconds(after);
+        match self {
+            Self::Connect => format!("the provider could not be reached within {time}"),
+            Self::Headers => format!("the provider did not answer within {time}"),
+            Self::FirstChunk => format!("the provider sent nothing for {time}"),
+            Self::NextChunk => format!("the provider sent nothing more for {time}"),
+            Self::Total => format!("the answer took longer than {time}"),
+        }
+    }
+}
+
+/// A time as a person reads it.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FirstChunk => "nothing",
-            Self::NextChunk => "nothing more",
-        })
+        if self.0.subsec_nanos() == 0 {
+            write!(f, "{} s", self.0.as_secs())
+        } else {
+            write!(f, "{} ms", self.0.as_millis())
+        }
     }
 }
 
@@ -101,66 +133,133 @@ pub enum Retry {
     },
 }
 
-/// Codes a provider may put into a stream that no second try changes.
-const FINAL_CODES: [&str; 5] = [
+/// Codes that no second try changes, whatever is said besides.
+const FINAL_CODES: [&str; 8] = [
     "insufficient_quota",
+    "billing_hard_limit_reached",
     "usage_not_included",
     "invalid_prompt",
     "invalid_request_error",
     "authentication_error",
+    "permission_error",
+    "not_found_error",
 ];
 
-/// Wordings of transient failures, for providers that report them under a status or code of their own.
-const TRANSIENT_WORDS: [&str; 14] = [
-    "rate limit",
-    "rate_limit",
-    "too many requests",
-    "too_many_requests",
-    "overloaded",
-    "exhausted",
-    "unavailable",
-    "server error",
-    "server_error",
-    "at capacity",
-    "try again",
-    "timeout",
-    "timed out",
-    "connection reset",
-];
+/// Those of them that come with a status which alone would be worth another try.
+const FINAL_WHATEVER_THE_STATUS: [&str; 4] =
+    ["insufficient_quota", "billing_hard_limit_reached", "usage_not_included", "invalid_prompt"];
+
+/// Says outright whether to try again; two large providers and their imitators send it.
+const SHOULD_RETRY: &str = "x-should-retry";
 
 impl Error {
     /// Whether trying the same call again makes sense, and what the provider said about when.
     pub fn retry(&self) -> Retry {
-        match self {
+        let delay_hint = match self {
             Self::Http { status, message, headers, body } => {
-                let transient = matches!(status, 408 | 409 | 425 | 429) || *status >= 500;
-                if transient || sounds_transient(message) || sounds_transient(body) {
-                    Retry::After { delay_hint: retry::hint(headers) }
-                } else {
-                    Retry::Never
+                if !http_is_transient(*status, message, headers, body) {
+                    return Retry::Never;
                 }
+                retry::hint(headers)
+                    .or_else(|| complaint::delay_in_body(body))
+                    .or_else(|| delay_in_sentence(message))
             }
-            Self::Connect(_) | Self::Dropped | Self::Stalled { .. } => Retry::After { delay_hint: None },
+            Self::Connect(_) | Self::Dropped | Self::Garbled(_) => None,
+            Self::Stalled { deadline, .. } if *deadline != Deadline::Total => None,
             Self::InStream { code, message } => {
-                let code = code.as_deref().unwrap_or_default();
-                if FINAL_CODES.contains(&code) {
-                    Retry::Never
-                } else if sounds_transient(code) || sounds_transient(message) {
-                    Retry::After { delay_hint: None }
-                } else {
-                    Retry::Never
+                if !in_stream_is_transient(code.as_deref().unwrap_or_default(), message) {
+                    return Retry::Never;
                 }
+                delay_in_sentence(message)
             }
-            Self::Auth { .. } | Self::Overflow { .. } | Self::UnknownModel(_) | Self::Other(_) => {
-                Retry::Never
+            Self::Auth { .. }
+            | Self::Overflow { .. }
+            | Self::UnknownModel(_)
+            | Self::Stalled { .. }
+            | Self::TooLong { .. }
+            | Self::Other(_) => return Retry::Never,
+        };
+        Retry::After { delay_hint }
+    }
+
+    /// The same for a certain provider: `OpenAI` sometimes does not find models that are there.
+    pub fn retry_at(&self, provider: &str) -> Retry {
+        match (self.retry(), self) {
+            (Retry::Never, Self::Http { status: 404, headers, .. }) if provider.starts_with("openai") => {
+                Retry::After { delay_hint: retry::hint(headers) }
             }
+            (retry, _) => retry,
         }
+    }
+
+    /// Whether the key is missing, wrong or not allowed to do this.
+    pub fn is_auth(&self) -> bool {
+        matches!(self, Self::Auth { .. } | Self::Http { status: 401 | 403, .. })
+            || matches!(self, Self::InStream { code: Some(code), .. } if code == "authentication_error")
+    }
+
+    /// The same with a key blotted out, wherever a provider quoted it.
+    pub(crate) fn redacted(self, key: &Secret) -> Self {
+        match self {
+            Self::Http { status, message, headers, body } => Self::Http {
+                status,
+                message: key.redact(message),
+                headers: headers.into_iter().map(|(name, value)| (name, key.redact(value))).collect(),
+                body: key.redact(body),
+            },
+            Self::Connect(message) => Self::Connect(key.redact(message)),
+            Self::InStream { code, message } => Self::InStream { code, message: key.redact(message) },
+            Self::Overflow { message, body } => {
+                Self::Overflow { message: key.redact(message), body: body.map(|body| key.redact(body)) }
+            }
+            Self::Garbled(message) => Self::Garbled(key.redact(message)),
+            Self::Other(message) => Self::Other(key.redact(message)),
+            error @ (Self::Dropped
+            | Self::Stalled { .. }
+            | Self::Auth { .. }
+            | Self::TooLong { .. }
+            | Self::UnknownModel(_)) => error,
+        }
+    }
+
+    /// Whether the conversation has to become shorter.
+    pub fn is_overflow(&self) -> bool {
+        matches!(self, Self::Overflow { .. })
     }
 }
 
-fn sounds_transient(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    TRANSIENT_WORDS.iter().any(|word| text.contains(word))
+fn http_is_transient(status: u16, message: &str, headers: &Headers, body: &str) -> bool {
+    match headers.get(SHOULD_RETRY).map(String::as_str) {
+        Some("true") => return true,
+        Some("false") => return false,
+        _ => {}
+    }
+    if complaint::code_of_body(body).is_some_and(|code| FINAL_WHATEVER_THE_STATUS.contains(&code.as_str())) {
+        return false;
+    }
+    is_transient_status(status)
+        || wording::is_trouble(message)
+        || wording::is_trouble(body)
+        // A wrong key is often refused with the advice to correct it and try again.
+        || (!matches!(status, 401..=404 | 422) && wording::is_invitation(message))
+}
+
+fn in_stream_is_transient(code: &str, message: &str) -> bool {
+    if FINAL_CODES.contains(&code) {
+        return false;
+    }
+    code.parse().is_ok_and(is_transient_status)
+        || wording::is_trouble(code)
+        || wording::is_trouble(message)
+        || wording::is_invitation(message)
+}
+
+fn is_transient_status(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429) || status >= 500
+}
+
+fn delay_in_sentence(message: &str) -> Option<Duration> {
+    message.to_ascii_lowercase().contains("try again in").then(|| retry::duration_in_text(message))?
 }
 
 #[cfg(test)]
@@ -219,6 +318,65 @@ mod tests {
         assert!(retries(&said("", "Internal server error")));
         assert!(!retries(&said("insufficient_quota", "please try again with more money")));
         assert!(!retries(&said("", "the schema of tool 3 is wrong")));
+        assert!(retries(&said("502", "upstream")), "the code may be a status");
+        assert!(!retries(&said("400", "upstream")));
+        assert!(retries(&said("UNAVAILABLE", "The model is busy.")));
+        let busy = said("rate_limit_exceeded", "Rate limit reached. Please try again in 1.5s.");
+        assert_eq!(busy.retry(), Retry::After { delay_hint: Some(Duration::from_millis(1500)) });
+    }
+
+    #[test]
+    fn the_provider_may_say_outright_whether_to_try_again() {
+        let told = |status, answer: &str| Error::Http {
+            status,
+            message: "no".into(),
+            headers: Headers::from([("x-should-retry".into(), answer.into())]),
+            body: String::new(),
+        };
+        assert!(!retries(&told(500, "false")));
+        assert!(retries(&told(400, "true")));
+    }
+
+    #[test]
+    fn an_empty_account_is_not_filled_by_trying_again() {
+        assert!(!retries(&http(429, r#"{"error":{"code":"insufficient_quota","message":"no money"}}"#)));
+        assert!(retries(&http(429, r#"{"error":{"code":"rate_limit_exceeded","message":"slow down"}}"#)));
+    }
+
+    #[test]
+    fn a_wrong_key_stays_wrong_even_if_told_to_try_again() {
+        let refused = Error::Http {
+            status: 401,
+            message: "Incorrect key. Correct it and try again later.".into(),
+            headers: Headers::new(),
+            body: String::new(),
+        };
+        assert!(!retries(&refused));
+        assert!(refused.is_auth());
+    }
+
+    #[test]
+    fn only_openai_loses_models_that_are_there() {
+        assert!(!retries(&http(404, "")));
+        assert_ne!(http(404, "").retry_at("openai"), Retry::Never);
+        assert_eq!(http(404, "").retry_at("anthropic"), Retry::Never);
+    }
+
+    #[test]
+    fn google_says_in_the_body_how_long_to_wait() {
+        let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED",
+            "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#;
+        assert_eq!(http(429, body).retry(), Retry::After { delay_hint: Some(Duration::from_secs(34)) });
+    }
+
+    #[test]
+    fn what_takes_too_long_as_a_whole_would_take_so_again() {
+        let stalled = |deadline| Error::Stalled { deadline, after: Duration::from_millis(1500) };
+        for deadline in [Deadline::Connect, Deadline::Headers, Deadline::FirstChunk, Deadline::NextChunk] {
+            assert!(retries(&stalled(deadline)), "{deadline:?}");
+        }
+        assert!(!retries(&stalled(Deadline::Total)));
+        assert_eq!(stalled(Deadline::Headers).to_string(), "the provider did not answer within 1500 ms");
     }
 
     #[test]

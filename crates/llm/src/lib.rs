@@ -4,20 +4,30 @@
 //! [`Error`], which knows by itself whether trying again makes sense. A provider is a [`Model`]. This crate
 //! knows nothing about sessions, parts or tools that run: it depends on no other crate of the workspace.
 
+pub mod catalogue;
+mod complaint;
 pub mod demo;
+pub mod dialect;
 mod error;
 mod event;
 mod http_date;
+mod http_model;
+mod json;
 mod model;
 mod request;
 pub mod retry;
 mod secret;
+pub mod transport;
+mod wording;
 
+pub use catalogue::Catalogue;
 pub use error::{Deadline, Error, Headers, Retry};
 pub use event::{Finish, ModelEvent, Tokens, Usage};
+pub use http_model::HttpModel;
 pub use model::{EventStream, Model};
 pub use request::{
     AssistantContent, Attachment, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request,
     Sampling, Tool, ToolResult, UserContent,
 };
 pub use secret::{CallHeaders, Secret};
+pub use transport::{Client, Deadlines};

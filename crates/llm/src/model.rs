@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::{Error, ModelEvent, Request};
+use crate::{Error, ModelEvent, Request, catalogue};
 
 /// What a model says, one event at a time. Dropping the stream ends the call.
 pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
@@ -12,10 +12,17 @@ pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
 ///
 /// The outer future covers everything up to the response headers, so that a refused call (a bad key, a rate
 /// limit) is an error of the call and not of the stream. An error inside the stream is its last item.
-/// Implementations do not retry and set no deadlines: both belong to the caller, which can show the wait.
+/// Implementations do not retry: that belongs to the caller, which can show the wait. One that goes over the
+/// network keeps the deadlines of its waits, because only it can tell a keep-alive from a word.
 pub trait Model: Send + Sync {
     /// Whether there is a model of this name, as far as can be told without asking the provider.
     fn knows(&self, model: &str) -> bool;
+
+    /// What is known about a model: its limits, prices and abilities.
+    fn about(&self, model: &str) -> Option<&catalogue::Model> {
+        let _ = model;
+        None
+    }
 
     /// Starts one call.
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>>;

@@ -53,6 +53,38 @@ pub fn hint(headers: &Headers) -> Option<Duration> {
     u64::try_from(until - sent).ok().map(Duration::from_secs)
 }
 
+/// The wait a sentence asks for: `Please try again in 1.5s`, `34.4s`, `try again in 2m30s`.
+pub(crate) fn duration_in_text(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_lowercase();
+    let mut rest = text.rsplit_once("try again in").map_or(text.as_str(), |(_, after)| after).trim_start();
+    let mut total = None;
+    while let Some(end) = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.') {
+        let (number, after) = rest.split_at(end);
+        let end = after.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let unit = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => break,
+        };
+        let Some(piece) = duration(number, unit) else { break };
+        total = Some(total.unwrap_or(Duration::ZERO) + piece);
+        rest = after;
+    }
+    // Words for the same, with a space before them.
+    total.or_else(|| {
+        let (number, unit) = rest.split_once(' ')?;
+        let unit = match unit.trim_start() {
+            unit if unit.starts_with("second") => 1.0,
+            unit if unit.starts_with("minute") => 60.0,
+            _ => return None,
+        };
+        duration(number, unit)
+    })
+}
+
 fn duration(text: &str, unit: f64) -> Option<Duration> {
     let number: f64 = text.trim().parse().ok()?;
     Duration::try_from_secs_f64(number * unit).ok()
@@ -110,6 +142,19 @@ mod tests {
             ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"),
         ]);
         assert_eq!(hint(&asked), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn a_sentence_may_name_the_wait() {
+        let millis = |text: &str| duration_in_text(text).map(|wait| wait.as_millis());
+        assert_eq!(millis("Rate limit reached. Please try again in 11.054s. Visit"), Some(11_054));
+        assert_eq!(millis("try again in 20ms"), Some(20));
+        assert_eq!(millis("Please try again in 2m30.5s."), Some(150_500));
+        assert_eq!(millis("34.4s"), Some(34_400));
+        assert_eq!(millis("Try again in 5 seconds."), Some(5_000));
+        for text in ["try again in a while", "try again later", "", "9", "1.2.3s"] {
+            assert_eq!(duration_in_text(text), None, "{text}");
+        }
     }
 
     #[test]

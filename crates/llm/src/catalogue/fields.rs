@@ -1,0 +1,112 @@
+//! Reading a configuration: JSON whose wrong parts are named.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::ConfigError;
+use crate::Deadlines;
+
+/// An object of the configuration, and where it is.
+#[derive(Debug, Clone)]
+pub(super) struct Fields<'v> {
+    fields: Option<&'v Map<String, Value>>,
+    path: String,
+}
+
+impl<'v> Fields<'v> {
+    /// The outermost object.
+    pub(super) fn of(value: &'v Value) -> Result<Self, ConfigError> {
+        Self::at(value, String::new())
+    }
+
+    fn at(value: &'v Value, path: String) -> Result<Self, ConfigError> {
+        match value {
+            Value::Object(fields) => Ok(Self { fields: Some(fields), path }),
+            Value::Null => Ok(Self { fields: None, path }),
+            _ => Err(ConfigError { key: path, expected: "an object" }),
+        }
+    }
+
+    /// A value, if it is there and not null.
+    pub(super) fn get(&self, key: &str) -> Option<&'v Value> {
+        self.fields?.get(key).filter(|value| !value.is_null())
+    }
+
+    fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn read<T>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: impl FnOnce(&'v Value) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| ConfigError { key: self.path(key), expected })
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
+        self.read(key, "a text", |value| value.as_str().map(str::to_owned))
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        self.read(key, "true or false", Value::as_bool)
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ConfigError> {
+        self.read(key, "a number", Value::as_f64)
+    }
+
+    pub(super) fn count(&self, key: &str) -> Result<Option<u64>, ConfigError> {
+        self.read(key, "a number of tokens", |_| {
+            crate::json::count(&Value::Object(self.fields?.clone()), key)
+        })
+    }
+
+    /// Milliseconds, or `false` for none.
+    pub(super) fn wait(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
+        self.read(key, "a number of milliseconds, or false", |value| match value {
+            Value::Bool(false) => Some(Deadlines::wait(None)),
+            value => value.as_u64().map(|millis| Deadlines::wait(Some(millis))),
+        })
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        self.read(key, "a list of texts", |value| {
+            value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+        })
+    }
+
+    pub(super) fn map(&self, key: &str) -> Result<Option<Map<String, Value>>, ConfigError> {
+        self.read(key, "an object", |value| value.as_object().cloned())
+    }
+
+    pub(super) fn text_map(&self, key: &str) -> Result<Option<BTreeMap<String, String>>, ConfigError> {
+        self.read(key, "an object of texts", |value| {
+            let fields = value.as_object()?.iter();
+            fields.map(|(key, value)| value.as_str().map(|value| (key.clone(), value.to_owned()))).collect()
+        })
+    }
+
+    /// An inner object; an absent one has nothing in it.
+    pub(super) fn inner(&self, key: &str) -> Result<Self, ConfigError> {
+        Self::at(self.get(key).unwrap_or(&Value::Null), self.path(key))
+    }
+
+    /// The objects of an inner object.
+    pub(super) fn each(&self, key: &str) -> Result<Vec<(&'v str, Self)>, ConfigError> {
+        let inner = self.inner(key)?;
+        let fields = inner.fields.into_iter().flatten();
+        fields.map(|(key, value)| Ok((key.as_str(), Self::at(value, inner.path(key))?))).collect()
+    }
+
+    /// Everything but these.
+    pub(super) fn rest(&self, but: &[&str]) -> Map<String, Value> {
+        let fields = self.fields.into_iter().flatten();
+        let fields = fields.filter(|(key, _)| !but.contains(&key.as_str()));
+        fields.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}

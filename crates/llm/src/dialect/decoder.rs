@@ -1,0 +1,112 @@
+//! What all decoders have in common: JSON out of frames, one end, and nothing after it.
+
+use std::fmt;
+
+use serde_json::Value;
+use sse::Frame;
+
+use crate::{Error, ModelEvent};
+
+/// Ends a stream of `OpenAI`'s making.
+const DONE: &str = "[DONE]";
+
+/// Names under which servers send frames that say nothing.
+const KEEP_ALIVES: [&str; 5] = ["ping", "keepalive", "keep-alive", "heartbeat", "comment"];
+
+/// The half of a dialect that differs.
+pub(super) trait Decode: Send + fmt::Debug {
+    /// Takes one payload. An error ends the stream.
+    fn payload(&mut self, payload: &Value, out: &mut Vec<ModelEvent>) -> Result<(), Error>;
+
+    /// Takes the end of the stream: closes what is open and finishes, if the provider has said enough for that.
+    /// `marked` tells the dialect's own mark from a connection that merely ended.
+    fn end(&mut self, marked: bool, out: &mut Vec<ModelEvent>);
+
+    /// Whether the provider has said why it stopped, so that only numbers can follow.
+    fn is_settled(&self) -> bool;
+}
+
+/// Turns the frames of one answer into events.
+///
+/// A stream ends with [`ModelEvent::Finish`] or with an error, once; whatever is pushed after that is ignored.
+#[derive(Debug)]
+pub struct Decoder {
+    dialect: Box<dyn Decode>,
+    over: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(dialect: impl Decode + 'static) -> Self {
+        Self { dialect: Box::new(dialect), over: false }
+    }
+
+    /// Takes a frame. No events mean that it said nothing: a keep-alive, or a formality.
+    pub fn push(&mut self, frame: &Frame) -> Vec<Result<ModelEvent, Error>> {
+        let data = frame.data.trim();
+        if self.over || data.is_empty() {
+            return Vec::new();
+        }
+        if data == DONE {
+            return self.close(true);
+        }
+        match serde_json::from_str(data) {
+            // A server that does not stream sends everything in one list.
+            Ok(Value::Array(payloads)) => self.take(&payloads),
+            Ok(payload) => self.take(&[payload]),
+            Err(_) if frame.event.as_deref().is_some_and(|event| KEEP_ALIVES.contains(&event)) => Vec::new(),
+            Err(error) => {
+                self.over = true;
+                vec![Err(Error::Garbled(format!("not JSON ({error})")))]
+            }
+        }
+    }
+
+    /// Takes the end of the stream. Without the provider's own word for it, the connection was lost.
+    pub fn end(&mut self) -> Vec<Result<ModelEvent, Error>> {
+        if self.over { Vec::new() } else { self.close(false) }
+    }
+
+    /// Whether nothing more can come.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether the provider has said why it stopped, so that only numbers can follow. Not every server ends the
+    /// stream then, and none has to be waited for long.
+    pub fn is_settled(&self) -> bool {
+        self.over || self.dialect.is_settled()
+    }
+
+    fn take(&mut self, payloads: &[Value]) -> Vec<Result<ModelEvent, Error>> {
+        let mut events = Vec::new();
+        let failed = payloads.iter().find_map(|payload| self.dialect.payload(payload, &mut events).err());
+        self.deliver(events, failed)
+    }
+
+    fn close(&mut self, marked: bool) -> Vec<Result<ModelEvent, Error>> {
+        let mut events = Vec::new();
+        self.dialect.end(marked, &mut events);
+        let finished = events.iter().any(is_finish);
+        self.deliver(events, (!finished).then_some(Error::Dropped))
+    }
+
+    fn deliver(&mut self, events: Vec<ModelEvent>, failed: Option<Error>) -> Vec<Result<ModelEvent, Error>> {
+        let mut delivered = Vec::with_capacity(events.len() + 1);
+        for event in events {
+            self.over = is_finish(&event);
+            delivered.push(Ok(event));
+            if self.over {
+                return delivered;
+            }
+        }
+        if let Some(error) = failed {
+            self.over = true;
+            delivered.push(Err(error));
+        }
+        delivered
+    }
+}
+
+fn is_finish(event: &ModelEvent) -> bool {
+    matches!(event, ModelEvent::Finish { .. })
+}
