@@ -15,18 +15,29 @@
 //! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the middle
 //! has done nothing yet: what it said is withdrawn and it is tried again, without a tool running twice.
 
+mod act;
 mod agent;
 mod attempt;
+mod budget;
+mod catalogue;
+mod compaction;
 mod context;
 mod doom;
 mod failure;
+mod guidance;
+mod history;
 pub mod limits;
+mod options;
 pub mod permission;
+mod role;
 mod run;
 mod step;
+mod structured;
+mod subtask;
 mod system;
 #[cfg(test)]
 mod tests;
+mod title;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -38,36 +49,14 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
 use protocol::TurnEnd;
-use protocol::agent::Agent;
 
 pub use agent::built_in;
+pub use catalogue::{Catalogue, Facts};
+pub use guidance::{Instruction, Instructions};
+pub use options::Options;
 pub use tools::{Skill, ToolOptions};
 
 use permission::Approvals;
-
-/// What the loop needs to know and cannot find out by itself.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The agents that can be asked for, with their rules. See [`built_in`].
-    pub agents: Vec<Agent>,
-    /// Added to every system prompt.
-    pub instructions: String,
-    /// Environment variables that commands do not get to see, such as the keys of providers.
-    pub hidden: Vec<String>,
-    /// How tools behave.
-    pub tools: ToolOptions,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            agents: built_in(&[]),
-            instructions: String::new(),
-            hidden: Vec::new(),
-            tools: ToolOptions::default(),
-        }
-    }
-}
 
 /// The native loop as a runner. Cheap to clone; clones share what people have allowed for good.
 #[derive(Clone)]

@@ -155,7 +155,12 @@ impl Transcript {
         let mut emit = Emit::new(session.id.clone(), mint);
         let open = match self.step.take() {
             Some(step) => Some(step.into_open()),
-            None if self.answered && (self.reported || reason != EndReason::Error) => None,
+            // What stopped a turn before its time is told where the next words would have been.
+            None if self.answered
+                && (self.reported || !matches!(reason, EndReason::Error | EndReason::Budget)) =>
+            {
+                None
+            }
             None => {
                 let message = self.open_message(None, session, mint);
                 Some(MessageWithParts::new(Message::Assistant(Box::new(message)), Vec::new()))

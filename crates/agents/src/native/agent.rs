@@ -1,16 +1,20 @@
 //! The agents that come with the native loop.
 
 use protocol::agent::{Agent, AgentMode};
+use protocol::number::Number;
 use protocol::request::{Action, Rule};
 use protocol::{Extra, Session};
 
+use super::compaction::summary;
 use super::permission::defaults;
+use super::title;
 
 /// Permissions a child session does not have unless its agent says otherwise: it cannot start children of its own,
 /// and the list of what is left to do belongs to the session a person looks at.
 const NOT_FOR_CHILDREN: [&str; 2] = ["task", "todowrite"];
 
-/// `build`, `plan`, `general` and `explore`, with their rules followed by a person's own.
+/// `build`, `plan`, `general` and `explore`, with their rules followed by a person's own, and those that nobody
+/// can choose: they write summaries and titles.
 pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
     let deny = |permission: &str| Rule::new(permission, "*", Action::Deny);
     let allow = |permission: &str| Rule::new(permission, "*", Action::Allow);
@@ -18,7 +22,13 @@ pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
     let explore = std::iter::once(deny("*")).chain(looks.map(allow));
     vec![
         agent("build", AgentMode::Primary, "Does the work: reads, changes files, runs commands.", [], rules),
-        agent("plan", AgentMode::Primary, "Looks and thinks, and changes nothing.", [deny("edit")], rules),
+        agent(
+            "plan",
+            AgentMode::Primary,
+            "Looks and thinks, and changes nothing.",
+            [deny("edit"), Rule::new("task", "general", Action::Deny)],
+            rules,
+        ),
         agent(
             "general",
             AgentMode::Subagent,
@@ -33,7 +43,18 @@ pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
             explore.chain(looking()),
             rules,
         ),
+        hidden("compaction", "Writes summaries of conversations.", summary::PROMPT, None),
+        hidden("title", "Finds titles for conversations.", title::PROMPT, Some(0.5)),
     ]
+}
+
+/// An agent that the loop uses for itself.
+fn hidden(name: &str, about: &str, prompt: &str, temperature: Option<f64>) -> Agent {
+    let mut agent = agent(name, AgentMode::Primary, about, [], &[Rule::new("*", "*", Action::Deny)]);
+    agent.hidden = Some(true);
+    agent.prompt = Some(prompt.to_owned());
+    agent.temperature = temperature.map(Number);
+    agent
 }
 
 /// What the defaults say about commands and places, again, after everything was denied.
@@ -88,6 +109,9 @@ mod tests {
         assert_eq!(says("build", &[], "edit", "a.rs"), Action::Allow);
         assert_eq!(says("build", &[], "bash", "make"), Action::Ask);
         assert_eq!(says("plan", &[], "edit", "a.rs"), Action::Deny);
+        assert_eq!(says("plan", &[], "task", "general"), Action::Deny);
+        assert_eq!(says("plan", &[], "task", "explore"), Action::Allow);
+        assert_eq!(says("title", &[], "read", "a.rs"), Action::Deny);
         assert_eq!(says("explore", &[], "edit", "a.rs"), Action::Deny);
         assert_eq!(says("explore", &[], "task", "general"), Action::Deny);
         assert_eq!(says("explore", &[], "read", "a.rs"), Action::Allow);

@@ -25,6 +25,8 @@ pub(super) struct Called {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Heard {
     pub(super) calls: Vec<Called>,
+    /// Whether there were any words.
+    pub(super) spoke: bool,
     /// Nothing if the stream ended without a word about it.
     pub(super) finish: Option<(Finish, Usage)>,
 }
@@ -95,6 +97,7 @@ impl Listener<'_> {
             }
             ModelEvent::TextDelta { id, text } => {
                 if !text.is_empty() {
+                    self.heard.spoke = true;
                     self.say(AgentEvent::TextDelta { key: id, delta: text }).await;
                 }
             }

@@ -2,10 +2,10 @@
 
 use llm::{AssistantContent, Attachment, ToolResult, UserContent};
 use protocol::message::ModelRef;
-use protocol::{
-    AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState, UserMessage,
-};
+use protocol::{AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState};
 use serde_json::Value;
+
+use super::history::History;
 
 /// In place of what a tool never answered.
 const INTERRUPTED: &str = "[Tool execution was interrupted]";
@@ -16,14 +16,23 @@ const CLEARED: &str = "[Old tool result content cleared]";
 /// In place of the request to summarise, whose answer follows.
 const SUMMARISE: &str = "What did we do so far?";
 
-/// The conversation as the model gets to see it.
+/// The conversation as the model gets to see it: the summary of its beginning, then the rest.
+pub(super) fn conversation(history: &History, model: &ModelRef) -> Vec<llm::Message> {
+    let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
+    told(summary.chain(&history.messages), model)
+}
+
+/// What the model gets to see of these messages.
 ///
 /// Every prompt and step stays in it, an empty one too: how many there were since a prompt is part of the
 /// conversation, and a model that cannot see the prompt would count from the beginning for ever.
 /// Dialects leave out what their provider does not accept.
-pub(super) fn conversation(history: &[MessageWithParts], model: &ModelRef) -> Vec<llm::Message> {
+pub(super) fn told<'a>(
+    messages: impl IntoIterator<Item = &'a MessageWithParts>,
+    model: &ModelRef,
+) -> Vec<llm::Message> {
     let mut told = Vec::new();
-    for MessageWithParts { info, parts, .. } in history {
+    for MessageWithParts { info, parts, .. } in messages {
         match info {
             Message::User(_) => told.push(llm::Message::User(parts.iter().filter_map(user).collect())),
             Message::Assistant(message) if is_told(message, parts) => {
@@ -42,12 +51,15 @@ pub(super) fn conversation(history: &[MessageWithParts], model: &ModelRef) -> Ve
     told
 }
 
-/// The newest prompt.
-pub(super) fn newest_prompt(history: &[MessageWithParts]) -> Option<&UserMessage> {
-    history.iter().rev().find_map(|message| match &message.info {
-        Message::User(message) => Some(message.as_ref()),
-        Message::Assistant(_) => None,
-    })
+/// Adds a word to the newest prompt, for this step only.
+pub(super) fn remind(told: &mut [llm::Message], reminder: &str) {
+    let newest = told.iter_mut().rev().find_map(|message| match message {
+        llm::Message::User(content) => Some(content),
+        _ => None,
+    });
+    if let Some(content) = newest {
+        content.push(UserContent::Text(reminder.to_owned()));
+    }
 }
 
 fn user(part: &Part) -> Option<UserContent> {
@@ -71,14 +83,16 @@ fn user(part: &Part) -> Option<UserContent> {
     }
 }
 
-/// A step that failed is not told, except one that a person stopped after it had said or done something.
+/// A step that failed is not told, except one that was stopped after it had said or done something. What a tool
+/// did has happened, whatever became of the step.
 fn is_told(message: &AssistantMessage, parts: &[Part]) -> bool {
     let said =
         || parts.iter().any(|part| !matches!(part.body, PartBody::StepStart(_) | PartBody::Reasoning(_)));
+    let did = || parts.iter().any(|part| matches!(&part.body, PartBody::Tool(_)));
     match &message.error {
         None => true,
         Some(MessageError::Aborted { .. }) => said(),
-        Some(_) => false,
+        Some(_) => did(),
     }
 }
 
@@ -167,7 +181,7 @@ mod tests {
     }
 
     fn told(history: &[MessageWithParts]) -> String {
-        format!("{:#?}", conversation(history, &ModelRef::new("demo", "simple")))
+        format!("{:#?}", super::told(history, &ModelRef::new("demo", "simple")))
     }
 
     #[test]
@@ -212,6 +226,9 @@ mod tests {
         let words = json!([{ "type": "text", "text": "half a sen", "time": { "start": 1 } }]);
         let thoughts =
             json!([{ "type": "step-start" }, { "type": "reasoning", "text": "hm", "time": { "start": 1 } }]);
+        let tool = json!([{ "type": "tool", "callID": "c", "tool": "bash", "state": {
+            "status": "error", "input": {}, "error": "Tool execution aborted", "time": { "start": 1, "end": 2 } } }]);
+        assert!(told(&[step("simple", Some(failed.clone()), tool)]).contains("Tool execution aborted"));
         assert_eq!(told(&[step("simple", Some(failed), words.clone())]), "[]");
         assert_eq!(told(&[step("simple", Some(aborted.clone()), thoughts)]), "[]");
         assert!(told(&[step("simple", Some(aborted), words)]).contains("half a sen"));
@@ -223,5 +240,15 @@ mod tests {
             json!([{ "type": "reasoning", "text": "hm", "time": { "start": 1 }, "metadata": { "s": 1 } }]);
         let told = told(&[step("other", None, thoughts)]);
         assert!(told.contains("Text(") && !told.contains("Reasoning"), "{told}");
+    }
+
+    #[test]
+    fn a_reminder_goes_with_the_newest_prompt() {
+        let say = |text: &str| llm::Message::User(vec![UserContent::Text(text.to_owned())]);
+        let mut told = [say("one"), say("two"), llm::Message::Assistant(Vec::new())];
+        remind(&mut told, "mind");
+        let both = vec![UserContent::Text("two".into()), UserContent::Text("mind".into())];
+        assert_eq!(told[1], llm::Message::User(both));
+        remind(&mut [], "nobody");
     }
 }

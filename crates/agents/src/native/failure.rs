@@ -1,8 +1,9 @@
 //! A failed call to a model, in the words clients know.
 
+use jiff::Timestamp;
 use llm::{Error, Retry};
 use protocol::error::ApiError;
-use protocol::{MessageError, Rest};
+use protocol::{MessageError, Millis, Rest};
 
 /// The error a message carries for a failed call.
 pub(super) fn message_error(error: &Error) -> MessageError {
@@ -33,6 +34,20 @@ pub(super) fn message_error(error: &Error) -> MessageError {
     }
 }
 
+/// The error of a turn that ends because the provider wants to be left alone for longer than anybody waits.
+pub(super) fn parked(error: &Error, until: Millis) -> MessageError {
+    let time = Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX);
+    let time = time.strftime("%Y-%m-%d %H:%M UTC");
+    let sentence = format!(
+        "{error}. The provider asks to be left alone until {time}, which is longer than a turn waits. Try again \
+         then, or choose another model."
+    );
+    match message_error(error) {
+        MessageError::Api(api) => MessageError::Api(ApiError { message: sentence, ..api }),
+        _ => MessageError::unknown(sentence),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -54,6 +69,19 @@ mod tests {
                 "responseHeaders": { "x-id": "7" }, "responseBody": "{}",
             }})
         );
+    }
+
+    #[test]
+    fn who_is_sent_away_for_a_day_is_told_until_when() {
+        let error = Error::Http {
+            status: 429,
+            message: "Daily limit reached".to_owned(),
+            headers: [].into(),
+            body: String::new(),
+        };
+        let MessageError::Api(error) = parked(&error, 1_794_724_000_000) else { panic!("{error:?}") };
+        insta::assert_snapshot!(error.message, @"Daily limit reached. The provider asks to be left alone until 2026-11-15 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
+        assert!(error.is_retryable && error.status_code == Some(429));
     }
 
     #[test]

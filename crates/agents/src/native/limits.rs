@@ -38,8 +38,38 @@ pub const COMMAND_TAIL: usize = 40 * 1024;
 /// Output of a running command that is shown, in characters from its end.
 pub const COMMAND_LIVE: usize = 4_000;
 
-/// Output of any tool that is given to the model, in bytes.
-pub const TOOL_OUTPUT: usize = 51_200;
-
 /// Rules of `always` replies that are remembered for one directory; the oldest are forgotten.
 pub const APPROVALS: usize = 500;
+
+/// Tokens that are left free for the next step, unless the configuration says otherwise or the model writes less.
+pub const RESERVED: u64 = 20_000;
+
+/// Tokens at the end of a conversation that a summary leaves as they are: a quarter of what fits, at least these
+pub const LEAST_KEPT: u64 = 2_000;
+
+/// and at most these.
+pub const MOST_KEPT: u64 = 15_000;
+
+/// Output of a tool that is shown to who summarises, in characters.
+pub const SUMMARY_OUTPUT: usize = 2_000;
+
+/// Summaries in a row after which the conversation still does not fit; then the turn ends.
+pub const COMPACTIONS: u32 = 3;
+
+/// Tokens of the newest tool output that are never dropped from a model's view.
+pub const PRUNE_PROTECTED: u64 = 40_000;
+
+/// Tokens that have to be gained for it to be worth dropping any.
+pub const PRUNE_LEAST: u64 = 20_000;
+
+/// How long a title may take.
+pub const TITLE: Duration = Duration::from_secs(30);
+
+/// How long a title that is not ready at the end of the turn's work is still waited for.
+pub const TITLE_LINGER: Duration = Duration::from_secs(3);
+
+/// Longest title, in characters.
+pub const TITLE_LENGTH: usize = 100;
+
+/// How long finding the instructions of a directory may take.
+pub const GUIDANCE: Duration = Duration::from_secs(5);

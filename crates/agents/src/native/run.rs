@@ -1,233 +1,314 @@
 //! The loop of one turn.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use engine::session::Turn;
-use llm::{Finish, Limits, Model, Request, Usage};
-use protocol::agent::Agent;
-use protocol::number::Number;
-use protocol::session::{CacheTokens, Tokens};
-use protocol::{AgentEvent, Extra, MessageError, Rest, Session, TurnEnd, message};
+use protocol::agent_event::AgentEvent;
+use protocol::{Message, MessageError, MessageId, MessageWithParts, PartBody, TurnEnd, UserMessage};
+use tokio::time::{timeout, timeout_at};
 use workspace::files::Root;
 
-use super::attempt::Heard;
+use super::budget::Meter;
+use super::compaction::{self, Why};
 use super::doom::Doom;
+use super::guidance::Instruction;
+use super::history::History;
 use super::permission::Permissions;
-use super::tools::{Bench, Fate, Setting};
-use super::{Inner, agent, context, limits, step, system};
+use super::role::Role;
+use super::system::{self, Scene};
+use super::tools::{Bench, Setting};
+use super::{Inner, context, history, limits, step, structured, title};
 
-/// Works on a prompt until there is nothing left to say.
+/// Go on, or the end of the turn.
+pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
+
+/// Works on a prompt until there is nothing left to say. A title is found meanwhile; one that is not ready in the end
+/// is waited for a little, and never by somebody who wants the turn to stop.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
-    match Loop::new(inner, turn) {
-        Ok(mut looping) => looping.run().await,
-        Err(message) => TurnEnd::Error(MessageError::unknown(message)),
+    let work = async {
+        match Loop::new(inner, turn).await {
+            Flow::Continue(mut looping) => Box::pin(looping.run()).await,
+            Flow::Break(end) => end,
+        }
+    };
+    let (work, title) = (std::pin::pin!(work), std::pin::pin!(title::title(inner, turn)));
+    match futures::future::select(work, title).await {
+        futures::future::Either::Left((end, title)) => {
+            tokio::select! {
+                () = turn.cancelled() => {}
+                _ = timeout(limits::TITLE_LINGER, title) => {}
+            }
+            end
+        }
+        futures::future::Either::Right(((), work)) => work.await,
     }
 }
 
-struct Loop<'a> {
-    inner: &'a Inner,
-    turn: &'a Turn,
-    model: Arc<dyn Model>,
-    agent: Option<&'a Agent>,
+pub(super) struct Loop<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) turn: &'a Turn,
     root: Root,
-    permissions: Permissions<'a>,
-    bench: Bench,
-    doom: Doom,
+    instructions: Vec<Instruction>,
+    pub(super) meter: Meter<'a>,
+    pub(super) doom: Doom,
+    /// How many sessions are above this one.
+    pub(super) depth: usize,
+    /// Prompts that this turn answers.
+    prompts: Vec<MessageId>,
+    /// The newest of them, which a summary may have taken out of the conversation.
+    asked: Option<UserMessage>,
+    /// Steps that were taken.
+    steps: u32,
     /// How often in a row the model stopped for no known reason.
-    repeats: u32,
+    pub(super) repeats: u32,
+    /// Summaries since the conversation last fitted.
+    pub(super) compactions: u32,
+    /// Structured answers that did not fit.
+    pub(super) misfits: u32,
 }
 
-/// What to do after a step.
-enum Next {
-    Step,
-    End(TurnEnd),
+/// What a step is taken with.
+pub(super) struct Stage<'a> {
+    pub(super) role: Role<'a>,
+    pub(super) permissions: Permissions<'a>,
+    pub(super) bench: Bench,
+    /// Tools that the prompt switched on or off.
+    pub(super) off: BTreeMap<String, bool>,
+    /// The prompt.
+    pub(super) prompt: Option<UserMessage>,
+    /// Whether it is the last one, which has no tools.
+    pub(super) last: bool,
 }
 
 impl<'a> Loop<'a> {
-    fn new(inner: &'a Inner, turn: &'a Turn) -> Result<Self, String> {
-        let provider = turn.model.provider_id.as_str();
-        let model = inner.models.get(provider).cloned().ok_or_else(|| {
-            let known: Vec<&str> = inner.models.keys().map(String::as_str).collect();
-            format!("there is no provider \"{provider}\"; known providers: {}", known.join(", "))
-        })?;
+    async fn new(inner: &'a Inner, turn: &'a Turn) -> Flow<Self> {
         let session = &turn.session;
-        let root = Root::within(Path::new(&session.directory), Path::new(worktree(session)))
-            .map_err(|error| format!("the session's directory cannot be used: {error}"))?;
-        let agents = &inner.options.agents;
-        let agent = agents.iter().find(|agent| agent.name == turn.agent);
-        let rules = agent::rules(agent, session);
-        let permissions = Permissions::new(rules, &inner.approvals, &session.directory);
-        let bench = Bench::new(agents, &inner.options.tools, &permissions);
-        Ok(Self { inner, turn, model, agent, root, permissions, bench, doom: Doom::default(), repeats: 0 })
+        let root = Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
+            .map_err(|error| format!("the session's directory cannot be used: {error}"));
+        let root = or_end(root)?;
+        let meter = or_end(Meter::start(&inner.options.budget, turn).await)?;
+        let depth = or_end(turn.depth().await)?;
+        let found = timeout(limits::GUIDANCE, inner.options.instructions.find(session)).await;
+        let instructions = found.unwrap_or_else(|_| {
+            tracing::warn!(session = %session.id, "the instructions of a directory took too long to find");
+            Vec::new()
+        });
+        Flow::Continue(Self {
+            inner,
+            turn,
+            root,
+            instructions,
+            meter,
+            doom: Doom::default(),
+            depth,
+            prompts: vec![turn.prompt.clone()],
+            asked: None,
+            steps: 0,
+            repeats: 0,
+            compactions: 0,
+            misfits: 0,
+        })
     }
 
     async fn run(&mut self) -> TurnEnd {
-        let steps = self.agent.and_then(|agent| agent.steps).unwrap_or(limits::STEPS);
-        for number in 0..steps {
-            if number > 0 {
-                self.turn.join().await;
+        let end = match self.meter.deadline() {
+            // Whatever is going on when the time is up is dropped, and with it the processes it started.
+            Some((at, message)) => timeout_at(at, self.work()).await.unwrap_or(TurnEnd::Budget { message }),
+            None => self.work().await,
+        };
+        if end == TurnEnd::Completed && self.inner.options.compaction.prune == Some(true) {
+            self.prune().await;
+        }
+        end
+    }
+
+    async fn work(&mut self) -> TurnEnd {
+        let mut fresh = self.prompts.clone();
+        loop {
+            if self.turn.cancellation().is_cancelled() {
+                return TurnEnd::Cancelled;
             }
-            match self.step().await {
-                Next::Step => {}
-                Next::End(end) => return end,
+            if let Flow::Break(end) = self.round(&fresh).await {
+                return end;
+            }
+            fresh = self.turn.join().await;
+            self.prompts.extend(fresh.iter().cloned());
+        }
+    }
+
+    /// What prompts that are new here ask for directly, then a step.
+    async fn round(&mut self, fresh: &[MessageId]) -> Flow {
+        for id in fresh {
+            let Some(message) = or_end(self.turn.message(id).await)? else { continue };
+            self.errands(&message).await?;
+        }
+        self.step().await
+    }
+
+    async fn errands(&mut self, message: &MessageWithParts) -> Flow {
+        if let Message::User(user) = &message.info {
+            self.asked = Some(user.as_ref().clone());
+        }
+        for part in &message.parts {
+            if let PartBody::Subtask(task) = &part.body {
+                self.subtask(part, task).await?;
             }
         }
-        TurnEnd::Budget { message: format!("the turn has taken {steps} steps, which is as many as it may") }
+        if history::compaction(message).is_some() {
+            self.compact(Why::Asked(message)).await?;
+            // A turn that was begun for a summary ends with it.
+            if *message.info.id() == self.turn.prompt {
+                return Flow::Break(TurnEnd::Completed);
+            }
+        }
+        Flow::Continue(())
     }
 
     /// One step: ask, run what was called, close the message, decide.
-    async fn step(&mut self) -> Next {
-        let cancel = self.turn.cancellation();
-        if cancel.is_cancelled() {
-            return Next::End(TurnEnd::Cancelled);
+    async fn step(&mut self) -> Flow {
+        self.afford().await?;
+        let mut history = self.history().await?;
+        let stage = self.stage()?;
+        let full =
+            history.last_finished().is_some_and(|last| self.inner.overflows(&stage.role.voice, &last.tokens));
+        if full {
+            self.compact(Why::Full { go_on: true }).await?;
+            history = self.history().await?;
         }
-        let history = match self.turn.history().await {
-            Ok(history) => history,
-            Err(error) => return Next::End(TurnEnd::Error(MessageError::unknown(error.to_string()))),
-        };
-        let prompt = context::newest_prompt(&history);
-        let off = prompt.and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
-        let extra = prompt.and_then(|prompt| prompt.system.as_deref());
-        let mut request = self.request(&off, extra);
-        request.messages = context::conversation(&history, &self.turn.model);
+        let request = self.request(&stage, &history);
         drop(history);
         self.turn.emit(AgentEvent::step_started()).await;
+        self.steps += 1;
+        let cancel = self.turn.cancellation();
         let heard = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Next::End(TurnEnd::Cancelled),
-            heard = step::step(self.inner, self.turn, self.model.as_ref(), request) => heard,
+            () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+            heard = step::step(self.inner, self.turn, stage.role.voice.provider.as_ref(), &request) => heard,
         };
         match heard {
-            Ok(heard) => self.act(heard, &off).await,
-            Err(error) => Next::End(TurnEnd::Error(error)),
+            Ok(heard) => self.act(&stage, heard).await,
+            Err(failed) if failed.error.is_overflow() && self.inner.compacts() => {
+                if failed.said {
+                    self.turn.emit(AgentEvent::AttemptWithdrawn).await;
+                }
+                self.turn.emit(AgentEvent::Warning(failed.error())).await;
+                self.compact(Why::Refused).await
+            }
+            Err(failed) => Flow::Break(TurnEnd::Error(failed.error())),
         }
     }
 
-    fn request(&self, off: &BTreeMap<String, bool>, extra: Option<&str>) -> Request {
-        let model = &self.turn.model;
-        let mut request = Request::new(llm::ModelRef::new(&model.provider_id, &model.model_id));
-        let instructions = &self.inner.options.instructions;
-        request.system = system::prompt(self.turn, self.agent, instructions, self.inner.clock.now(), extra);
-        request.tools = self.bench.offered(&self.setting(off));
-        request.limits = Limits { output_tokens: Some(limits::OUTPUT_TOKENS) };
+    fn stage(&self) -> Flow<Stage<'a>> {
+        let role = self.role()?;
+        let permissions = role.permissions(self.inner, &self.turn.session, self.depth);
+        let options = &self.inner.options;
+        let bench = Bench::new(&options.agents, &options.tools, &permissions);
+        let prompt = self.asked.clone();
+        let off = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
+        let most = role.agent.and_then(|agent| agent.steps).unwrap_or(limits::STEPS).max(1);
+        if self.steps >= most {
+            let message = format!("The turn has taken {most} steps, which is as many as its agent may take.");
+            return Flow::Break(TurnEnd::Budget { message });
+        }
+        let last = self.steps + 1 == most;
+        Flow::Continue(Stage { role, permissions, bench, off, prompt, last })
+    }
+
+    fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
+        let (session, role, prompt) = (&self.turn.session, &stage.role, stage.prompt.as_ref());
+        let schema = prompt.and_then(structured::schema);
+        let skills =
+            if stage.permissions.hides("skill") { &[] } else { self.inner.options.tools.skills.as_slice() };
+        let scene = Scene {
+            session,
+            worktree: system::worktree(session),
+            model: &role.voice.model,
+            now: self.inner.clock.now(),
+            prompt: role.agent.and_then(|agent| agent.prompt.as_deref()),
+            instructions: &self.instructions,
+            skills,
+            structured: schema.is_some(),
+            last: stage.last,
+            extra: prompt.and_then(|prompt| prompt.system.as_deref()),
+        };
+        let mut request = role.request(session);
+        request.system = scene.prompt();
+        request.messages = context::conversation(history, &role.voice.model);
+        let before = history.last_answer().map(|answer| answer.agent.as_str());
+        if let Some(reminder) = system::reminder(&role.name, before) {
+            context::remind(&mut request.messages, reminder);
+        }
+        if !stage.last {
+            request.tools = stage.bench.offered(&self.setting(stage));
+        }
+        if let Some(schema) = schema {
+            request.tools.push(structured::tool(schema));
+            request.choice = llm::Choice::Required;
+        }
         request
     }
 
-    fn setting<'s>(&'s self, off: &'s BTreeMap<String, bool>) -> Setting<'s> {
+    pub(super) fn setting<'s>(&'s self, stage: &'s Stage<'_>) -> Setting<'s> {
         Setting {
             turn: self.turn,
             root: &self.root,
-            permissions: &self.permissions,
+            permissions: &stage.permissions,
             hidden: &self.inner.options.hidden,
             options: &self.inner.options.tools,
-            off,
+            off: &stage.off,
         }
     }
 
-    /// Runs what the model called and decides what comes next.
-    async fn act(&mut self, heard: Heard, off: &BTreeMap<String, bool>) -> Next {
-        let Heard { calls, finish } = heard;
-        let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
-        if let Some(error) = verdict(reason, calls.is_empty()) {
-            self.finish(reason, usage, Some(error.clone())).await;
-            return Next::End(TurnEnd::Error(error));
-        }
-        if !calls.is_empty() {
-            let mut doom = std::mem::take(&mut self.doom);
-            let fate = self.bench.run(&calls, &self.setting(off), &mut doom).await;
-            self.doom = doom;
-            self.repeats = 0;
-            return match fate {
-                Fate::Cancelled => Next::End(TurnEnd::Cancelled),
-                Fate::Refused => {
-                    self.finish(reason, usage, None).await;
-                    Next::End(TurnEnd::Blocked)
-                }
-                Fate::Done => {
-                    self.finish(reason, usage, None).await;
-                    Next::Step
-                }
-            };
-        }
-        self.finish(reason, usage, None).await;
-        self.decide(reason)
-    }
-
-    /// After a step without calls.
-    fn decide(&mut self, reason: Finish) -> Next {
-        match reason {
-            Finish::Unknown if self.repeats < limits::REPEATS => {
-                self.repeats += 1;
-                Next::Step
-            }
-            Finish::Unknown => {
-                let times = self.repeats + 1;
-                let message = format!("the model stopped {times} times in a row without saying why");
-                Next::End(TurnEnd::Budget { message })
-            }
-            // The other two were dealt with before.
-            Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter | Finish::Error => {
-                Next::End(TurnEnd::Completed)
-            }
+    /// Ends the turn if there is nothing left to pay another step with.
+    pub(super) async fn afford(&mut self) -> Flow {
+        or_end(self.meter.look(self.turn).await)?;
+        match self.meter.exceeded() {
+            Some(message) => Flow::Break(TurnEnd::Budget { message }),
+            None => Flow::Continue(()),
         }
     }
 
-    async fn finish(&self, reason: Finish, usage: Usage, error: Option<MessageError>) {
-        self.turn
-            .emit(AgentEvent::StepFinished {
-                reason: wire(reason),
-                tokens: tokens(usage),
-                cost: Number(0.0),
-                snapshot: None,
-                patch: None,
-                error,
-            })
-            .await;
+    /// The conversation as far as this turn may see it.
+    pub(super) async fn history(&self) -> Flow<History> {
+        let messages = or_end(self.turn.history().await)?;
+        Flow::Continue(History::new(messages, &self.prompts))
+    }
+
+    /// Who answers: whom the newest prompt of this turn asked for.
+    pub(super) fn role(&self) -> Flow<Role<'a>> {
+        let (agent, model) = match &self.asked {
+            Some(prompt) => (prompt.agent.as_str(), &prompt.model),
+            None => (self.turn.agent.as_str(), &self.turn.model),
+        };
+        or_end(self.inner.role(agent, model))
+    }
+
+    /// Where in the conversation the newest prompt of this turn is, if nothing has been answered to it yet.
+    pub(super) fn unanswered(&self, history: &History) -> Option<usize> {
+        let newest = self.prompts.last()?;
+        let answers = |message: &MessageWithParts| match &message.info {
+            Message::Assistant(answer) => answer.parent_id == *newest && answer.finish.is_some(),
+            // What continues the prompt's turn comes after an answer, or after a summary of one.
+            Message::User(user) => user.continues().as_ref() == Some(newest),
+        };
+        if history.messages.iter().any(answers) { None } else { history.position(newest) }
+    }
+
+    /// Drops old output of tools from the model's view.
+    async fn prune(&self) {
+        let Ok(messages) = self.turn.history().await else { return };
+        for part in compaction::prune(&messages, self.inner.clock.now()) {
+            self.turn.emit(AgentEvent::Revised(Box::new(part))).await;
+        }
     }
 }
 
-/// The error that a reason to stop stands for.
-fn verdict(reason: Finish, silent: bool) -> Option<MessageError> {
-    match reason {
-        Finish::ContentFilter => {
-            let message = "the provider's content filter withheld the answer".to_owned();
-            Some(MessageError::ContentFilter { message, extra: Rest::NONE })
-        }
-        Finish::Error if silent => {
-            Some(MessageError::unknown("the provider ended the answer with an error and did not say which"))
-        }
-        _ => None,
-    }
-}
-
-/// The top of the worktree a session is in.
-fn worktree(session: &Session) -> &str {
-    let path = session.path.as_deref().unwrap_or_default();
-    let top = session.directory.strip_suffix(path).map(|top| top.trim_end_matches('/'));
-    top.filter(|top| !path.is_empty() && !top.is_empty()).unwrap_or(&session.directory)
-}
-
-fn wire(reason: Finish) -> message::Finish {
-    match reason {
-        Finish::Stop => message::Finish::Stop,
-        Finish::ToolCalls => message::Finish::ToolCalls,
-        Finish::Length => message::Finish::Length,
-        Finish::ContentFilter => message::Finish::ContentFilter,
-        Finish::Error => message::Finish::Error,
-        Finish::Unknown => message::Finish::Unknown,
-    }
-}
-
-fn tokens(usage: Usage) -> Tokens {
-    let exclusive = usage.exclusive();
-    Tokens {
-        total: exclusive.total,
-        input: exclusive.input,
-        output: exclusive.output,
-        reasoning: exclusive.reasoning,
-        cache: CacheTokens { read: exclusive.cache_read, write: exclusive.cache_write, extra: Rest::NONE },
-        extra: Extra::new(),
+/// A value, or the end of the turn with what went wrong.
+fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
+    match result {
+        Ok(value) => Flow::Continue(value),
+        Err(error) => Flow::Break(TurnEnd::Error(MessageError::unknown(error.to_string()))),
     }
 }

@@ -9,39 +9,62 @@ use protocol::{AgentEvent, MessageError, Millis};
 use super::attempt::{Failed, Heard, attempt};
 use super::{Inner, failure, limits};
 
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct GaveUp {
+    pub(super) error: llm::Error,
+    /// Whether something of the last attempt was passed on.
+    pub(super) said: bool,
+    /// Until when the provider wants to be left alone, if that is longer than anybody waits.
+    until: Option<Millis>,
+}
+
+impl GaveUp {
+    /// For the message and for people.
+    pub(super) fn error(&self) -> MessageError {
+        match self.until {
+            Some(until) => failure::parked(&self.error, until),
+            None => failure::message_error(&self.error),
+        }
+    }
+}
+
 /// Asks the model until it answers or there is no point in asking again.
 pub(super) async fn step(
     inner: &Inner,
     turn: &Turn,
     model: &dyn Model,
-    request: Request,
-) -> Result<Heard, MessageError> {
+    request: &Request,
+) -> Result<Heard, GaveUp> {
     let mut retries = 0;
     loop {
-        let request = Request { attempt: retries, ..request.clone() };
-        let Failed { error, said } = match attempt(turn, model, request).await {
+        let Failed { error, said } = match attempt(turn, model, request_no(request, retries)).await {
             Ok(heard) => return Ok(heard),
             Err(failed) => failed,
         };
-        let wait = match error.retry() {
+        let wait = match error.retry_at(&request.model.provider) {
             Retry::After { delay_hint } if retries < limits::RETRIES => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
-            _ => return Err(failure::message_error(&error)),
+            _ => return Err(GaveUp { error, said, until: None }),
         };
+        let next = inner.clock.now().saturating_add(millis(wait));
         if wait > retry::CEILING {
-            return Err(failure::message_error(&error));
+            return Err(GaveUp { error, said, until: Some(next) });
         }
         retries += 1;
         // What the last attempt said stays when there is no next one; here there is one.
         if said {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
-        let next = inner.clock.now().saturating_add(millis(wait));
         turn.emit(AgentEvent::Retrying { attempt: retries, message: error.to_string(), next }).await;
         tokio::time::sleep(wait).await;
         turn.emit(AgentEvent::Resumed).await;
     }
+}
+
+fn request_no(request: &Request, attempt: u32) -> Request {
+    Request { attempt, ..request.clone() }
 }
 
 /// A random number from 0 to 1.

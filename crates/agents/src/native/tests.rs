@@ -1,10 +1,18 @@
 //! Whole turns: the demo model, the native loop and the engine on a log in memory, in a real directory.
 
 mod abort;
+mod budgets;
+mod compaction;
 mod harness;
 mod patches;
+mod processes;
+mod puppet;
 mod requests;
 mod retries;
 mod scenarios;
 mod search;
+mod structured;
+mod titles;
 mod tools;
+mod turns;
+pub(super) mod written;

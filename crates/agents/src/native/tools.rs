@@ -34,6 +34,7 @@ use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
 pub use options::{Skill, ToolOptions};
+pub(super) use task::report;
 
 /// Something a model may call.
 pub(super) trait Tool: Send + Sync {
@@ -149,7 +150,7 @@ impl From<workspace::search::Error> for Failure {
 }
 
 /// An object out of a [`serde_json::json!`] literal.
-fn object(value: Value) -> Extra {
+pub(super) fn object(value: Value) -> Extra {
     match value {
         Value::Object(object) => object,
         _ => Extra::new(),

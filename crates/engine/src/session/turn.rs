@@ -115,6 +115,12 @@ impl Turn {
         Ok(messages)
     }
 
+    /// One message of this session.
+    pub async fn message(&self, id: &MessageId) -> Result<Option<MessageWithParts>, ports::Error> {
+        self.call(Call::Flush).await;
+        self.reads.message(&self.session.id, id).await
+    }
+
     /// How many sessions are above this one: 0 for one that a person started.
     pub async fn depth(&self) -> Result<usize, ports::Error> {
         let mut above = self.session.parent_id.clone();

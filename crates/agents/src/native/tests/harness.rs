@@ -76,10 +76,14 @@ impl World {
     }
 
     pub(super) async fn with(scenarios: Scenarios, options: Options) -> Self {
+        Self::around(Arc::new(Demo::new(scenarios)), options).await
+    }
+
+    /// A world with this model in it.
+    pub(super) async fn around(model: Arc<dyn Model>, options: Options) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), "# Fixture\n\nA small project.\n\nEnd of file.\n")
             .unwrap();
-        let model: Arc<dyn Model> = Arc::new(Demo::new(scenarios));
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
         let models = BTreeMap::from([("demo".to_owned(), model)]);
         let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
@@ -99,10 +103,14 @@ impl World {
         Self { sessions, project, stream, unread: VecDeque::new(), seen: Vec::new() }
     }
 
-    pub(super) async fn session(&self) -> Session {
+    /// Where the project is.
+    pub(super) fn home(&self) -> Home {
         let directory = self.project.path().canonicalize().unwrap().to_string_lossy().into_owned();
-        let home = Home { directory, project: "global".into(), path: String::new() };
-        self.sessions.create(home, SessionInput::default()).await.unwrap()
+        Home { directory, project: "global".into(), path: String::new() }
+    }
+
+    pub(super) async fn session(&self) -> Session {
+        self.sessions.create(self.home(), SessionInput::default()).await.unwrap()
     }
 
     pub(super) async fn submit(&self, session: &Session, model: &str, text: &str) {

@@ -109,7 +109,8 @@ impl Tool for Task {
     }
 }
 
-fn report(end: &ChildEnd) -> Result<String, Failure> {
+/// What a child's end means to who started it.
+pub(in crate::native) fn report(end: &ChildEnd) -> Result<String, Failure> {
     let (id, text) = (&end.session, end.text.as_str());
     let wrap = |state: &str, tag: &str, text: &str| {
         format!("<task id=\"{id}\" state=\"{state}\">\n<{tag}>\n{text}\n</{tag}>\n</task>")

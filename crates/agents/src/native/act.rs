@@ -1,0 +1,250 @@
+//! What becomes of what a model said: tools are run, the step is closed, and the turn goes on or ends.
+
+use llm::{Finish, Usage};
+use protocol::number::Number;
+use protocol::session::{CacheTokens, Tokens};
+use protocol::{AgentEvent, Extra, MessageError, Rest, TurnEnd, message};
+use serde_json::Value;
+
+use super::attempt::{Called, Heard};
+use super::compaction::Why;
+use super::role::Voice;
+use super::run::{Flow, Loop, Stage};
+use super::tools::Fate;
+use super::{catalogue, limits, structured};
+
+/// How a step ended.
+struct Ended {
+    reason: Finish,
+    tokens: Tokens,
+    cost: Number,
+}
+
+impl Loop<'_> {
+    /// Runs what the model called and decides what comes next.
+    pub(super) async fn act(&mut self, stage: &Stage<'_>, heard: Heard) -> Flow {
+        let Heard { calls, finish, .. } = heard;
+        let ended = self.count(&stage.role.voice, finish);
+        if let Some(error) = verdict(ended.reason, calls.is_empty()) {
+            return self.fail(&ended, error).await;
+        }
+        let schema = stage.prompt.as_ref().and_then(structured::schema);
+        let (answers, calls): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|call| schema.is_some() && call.name == structured::NAME);
+        if calls.is_empty() && answers.is_empty() {
+            if schema.is_some() && ended.reason != Finish::Unknown {
+                let message = structured::MISSING.to_owned();
+                return self
+                    .fail(&ended, MessageError::StructuredOutput { message, retries: 0, extra: Rest::NONE })
+                    .await;
+            }
+            self.finish(&ended, None).await;
+            return self.decide(stage, &ended).await;
+        }
+        self.repeats = 0;
+        if !calls.is_empty() {
+            self.tools(stage, &calls, &ended).await?;
+        }
+        if !answers.is_empty() {
+            return self.answer(stage, schema, &answers, &ended).await;
+        }
+        self.finish(&ended, None).await;
+        self.mind_the_size(stage, &ended, true).await
+    }
+
+    /// Runs tools, unless there is nothing left to pay for what would come of it.
+    async fn tools(&mut self, stage: &Stage<'_>, calls: &[Called], ended: &Ended) -> Flow {
+        if stage.last {
+            self.refuse(calls, "Not run: there are no tools in the last step of a turn.").await;
+            return Flow::Continue(());
+        }
+        if let Some(message) = self.meter.exceeded() {
+            self.refuse(calls, "Not run: the budget is used up.").await;
+            self.finish(ended, None).await;
+            return Flow::Break(TurnEnd::Budget { message });
+        }
+        let mut doom = std::mem::take(&mut self.doom);
+        let fate = stage.bench.run(calls, &self.setting(stage), &mut doom).await;
+        self.doom = doom;
+        match fate {
+            Fate::Cancelled => Flow::Break(TurnEnd::Cancelled),
+            Fate::Refused if !self.inner.options.continue_on_deny => {
+                self.finish(ended, None).await;
+                Flow::Break(TurnEnd::Blocked)
+            }
+            Fate::Refused | Fate::Done => Flow::Continue(()),
+        }
+    }
+
+    /// Answers calls without making them.
+    async fn refuse(&self, calls: &[Called], reason: &str) {
+        for call in calls {
+            let (call, error) = (call.id.clone(), reason.to_owned());
+            self.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
+        }
+    }
+
+    /// Ends the turn with a structured answer, or gives the model another chance.
+    async fn answer(
+        &mut self,
+        stage: &Stage<'_>,
+        schema: Option<&Extra>,
+        answers: &[Called],
+        ended: &Ended,
+    ) -> Flow {
+        if self.take(schema, answers).await {
+            self.finish(ended, None).await;
+            return Flow::Break(TurnEnd::Completed);
+        }
+        self.misfits += 1;
+        let chances = stage.prompt.as_ref().map_or(0, structured::retries);
+        if self.misfits > chances {
+            let message = structured::UNFIT.to_owned();
+            let error = MessageError::StructuredOutput { message, retries: chances, extra: Rest::NONE };
+            return self.fail(ended, error).await;
+        }
+        self.finish(ended, None).await;
+        self.mind_the_size(stage, ended, true).await
+    }
+
+    /// Takes the first structured answer that fits; true if there is one.
+    async fn take(&self, schema: Option<&Extra>, answers: &[Called]) -> bool {
+        let Some(schema) = schema else { return false };
+        let mut taken = false;
+        for Called { id, input, .. } in answers {
+            let given = if let Value::Object(input) = input { input.clone() } else { Extra::new() };
+            let (call, tool) = (id.clone(), structured::NAME.to_owned());
+            self.turn
+                .emit(AgentEvent::ToolRunning { call, tool, input: given, title: None, metadata: None })
+                .await;
+            let call = id.clone();
+            let event = match structured::check(schema, input) {
+                _ if taken => AgentEvent::ToolFailed {
+                    call,
+                    error: "Not taken: there is an answer already.".to_owned(),
+                    metadata: None,
+                },
+                Ok(()) => {
+                    taken = true;
+                    self.turn.emit(AgentEvent::Structured(input.clone())).await;
+                    AgentEvent::ToolCompleted {
+                        call,
+                        output: structured::TAKEN.to_owned(),
+                        title: "Structured Output".to_owned(),
+                        metadata: Extra::from_iter([("valid".to_owned(), true.into())]),
+                        attachments: Vec::new(),
+                    }
+                }
+                Err(error) => AgentEvent::ToolFailed { call, error, metadata: None },
+            };
+            self.turn.emit(event).await;
+        }
+        taken
+    }
+
+    /// After a step without calls.
+    async fn decide(&mut self, stage: &Stage<'_>, ended: &Ended) -> Flow {
+        match ended.reason {
+            Finish::Unknown if self.repeats < limits::REPEATS => {
+                self.repeats += 1;
+                self.mind_the_size(stage, ended, true).await
+            }
+            Finish::Unknown => {
+                let times = self.repeats + 1;
+                let message = format!("the model stopped {times} times in a row without saying why");
+                Flow::Break(TurnEnd::Budget { message })
+            }
+            // The last two were dealt with before.
+            Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter | Finish::Error => {
+                self.mind_the_size(stage, ended, false).await?;
+                Flow::Break(TurnEnd::Completed)
+            }
+        }
+    }
+
+    /// Summarises the conversation if the step has filled the model's context.
+    async fn mind_the_size(&mut self, stage: &Stage<'_>, ended: &Ended, go_on: bool) -> Flow {
+        if self.inner.overflows(&stage.role.voice, &ended.tokens) {
+            return self.compact(Why::Full { go_on }).await;
+        }
+        self.compactions = 0;
+        Flow::Continue(())
+    }
+
+    /// Closes the step in which a summary was given, if it was.
+    pub(super) async fn close_summary(&mut self, voice: &Voice, heard: Heard) -> Flow {
+        let Heard { calls, spoke, finish } = heard;
+        let ended = self.count(voice, finish);
+        let empty =
+            || MessageError::unknown("the model did not summarise the conversation when it was asked to");
+        let failed = verdict(ended.reason, true).or_else(|| (!spoke || !calls.is_empty()).then(empty));
+        if let Some(error) = failed {
+            return self.fail(&ended, error).await;
+        }
+        self.finish(&ended, None).await;
+        Flow::Continue(())
+    }
+
+    /// Counts what a step has used.
+    fn count(&mut self, voice: &Voice, finish: Option<(Finish, Usage)>) -> Ended {
+        let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
+        let (tokens, cost) = (tokens(usage), catalogue::cost(&voice.facts.cost, usage));
+        self.meter.spend(cost, &tokens);
+        Ended { reason, tokens, cost }
+    }
+
+    async fn fail(&self, ended: &Ended, error: MessageError) -> Flow {
+        self.finish(ended, Some(error.clone())).await;
+        Flow::Break(TurnEnd::Error(error))
+    }
+
+    async fn finish(&self, ended: &Ended, error: Option<MessageError>) {
+        self.turn
+            .emit(AgentEvent::StepFinished {
+                reason: wire(ended.reason),
+                tokens: ended.tokens.clone(),
+                cost: ended.cost,
+                snapshot: None,
+                patch: None,
+                error,
+            })
+            .await;
+    }
+}
+
+/// The error that a reason to stop stands for.
+fn verdict(reason: Finish, silent: bool) -> Option<MessageError> {
+    match reason {
+        Finish::ContentFilter => {
+            let message = "the provider's content filter withheld the answer".to_owned();
+            Some(MessageError::ContentFilter { message, extra: Rest::NONE })
+        }
+        Finish::Error if silent => {
+            Some(MessageError::unknown("the provider ended the answer with an error and did not say which"))
+        }
+        _ => None,
+    }
+}
+
+fn wire(reason: Finish) -> message::Finish {
+    match reason {
+        Finish::Stop => message::Finish::Stop,
+        Finish::ToolCalls => message::Finish::ToolCalls,
+        Finish::Length => message::Finish::Length,
+        Finish::ContentFilter => message::Finish::ContentFilter,
+        Finish::Error => message::Finish::Error,
+        Finish::Unknown => message::Finish::Unknown,
+    }
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    let exclusive = usage.exclusive();
+    Tokens {
+        total: exclusive.total,
+        input: exclusive.input,
+        output: exclusive.output,
+        reasoning: exclusive.reasoning,
+        cache: CacheTokens { read: exclusive.cache_read, write: exclusive.cache_write, extra: Rest::NONE },
+        extra: Extra::new(),
+    }
+}

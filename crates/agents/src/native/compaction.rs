@@ -1,0 +1,249 @@
+//! Replacing the beginning of a conversation by a summary when it has become too long.
+//!
+//! A compaction is a user message that asks for it, holding nothing but a `compaction` part, and a step of the hidden
+//! agent `compaction` that answers it. From then on a model is told the summary, the tail (what was newest and is kept
+//! as it was) and what came after. People still see everything.
+
+mod prune;
+pub(super) mod summary;
+mod tail;
+mod window;
+
+use llm::{Message, Purpose, UserContent};
+use protocol::agent_event::Speaker;
+use protocol::part::{CompactionPart, TextPart};
+use protocol::{AgentEvent, Extra, MessageError, MessageWithParts, Part, PartBody, Rest, TurnEnd};
+use serde_json::json;
+
+use super::history::History;
+use super::role::{Role, Voice};
+use super::run::{Flow, Loop};
+use super::{context, limits, step};
+
+pub(super) use prune::prune;
+pub(super) use window::Window;
+
+/// The agent that summarises.
+const AGENT: &str = "compaction";
+
+/// The share of what fits that the question for a summary may take, in hundredths. Counting is guessing.
+const ROOM: u64 = 80;
+
+/// What the model is told after a summary in the middle of its work.
+const GO_ON: &str =
+    "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.";
+
+/// What is said before that if attachments may have been what was too much.
+const TOO_LARGE: &str = "The previous prompt was more than the model can take, probably because of large attachments. \
+    They were left out of the summary. If they mattered, say so, and suggest smaller ones.";
+
+/// Why the conversation is summarised.
+pub(super) enum Why<'a> {
+    /// The context is full.
+    Full {
+        /// Whether there is work left to do.
+        go_on: bool,
+    },
+    /// The provider refused the conversation as too long.
+    Refused,
+    /// A person wants it.
+    Asked(&'a MessageWithParts),
+}
+
+/// What to do after the summary.
+enum After {
+    /// Nothing.
+    Stop,
+    /// Go on.
+    GoOn { large: bool },
+    /// Say the prompt again.
+    Repeat(Vec<PartBody>),
+}
+
+/// What is summarised and what comes then.
+struct Plan {
+    /// Messages before this one are summarised, or kept as the tail.
+    end: usize,
+    /// A prompt among them that waits for its answer.
+    unanswered: Option<usize>,
+    after: After,
+}
+
+impl Loop<'_> {
+    /// Summarises the conversation and says how to go on.
+    pub(super) async fn compact(&mut self, why: Why<'_>) -> Flow {
+        match (self.try_compact(&why).await, &why) {
+            // The answer is there already: that it could not be summarised is no reason to call it a failure.
+            (Flow::Break(TurnEnd::Error(error)), Why::Full { go_on: false }) => {
+                self.turn.emit(AgentEvent::Warning(error)).await;
+                Flow::Break(TurnEnd::Completed)
+            }
+            (Flow::Break(TurnEnd::Budget { .. }), Why::Full { go_on: false }) => {
+                Flow::Break(TurnEnd::Completed)
+            }
+            (flow, _) => flow,
+        }
+    }
+
+    async fn try_compact(&mut self, why: &Why<'_>) -> Flow {
+        self.afford().await?;
+        if !matches!(why, Why::Asked(_)) {
+            if self.compactions >= limits::COMPACTIONS {
+                return Flow::Break(TurnEnd::Error(still_too_long()));
+            }
+            self.compactions += 1;
+        }
+        let history = self.history().await?;
+        let role = self.role()?;
+        let plan = plan(why, &history, self.unanswered(&history));
+        let said = history.messages.get(..plan.end).unwrap_or_default();
+        if said.is_empty() {
+            // Only a person asks for a summary of nothing.
+            let asked = matches!(why, Why::Asked(_));
+            return Flow::Break(if asked { TurnEnd::Completed } else { TurnEnd::Error(still_too_long()) });
+        }
+        let settings = &self.inner.options.compaction;
+        let wish = tail::Wish {
+            tokens: role.voice.window.kept(settings.preserve_recent_tokens),
+            turns: settings.tail_turns,
+            unanswered: plan.unanswered,
+        };
+        let weigh =
+            |messages: &[MessageWithParts]| window::weight(&context::told(messages, &role.voice.model));
+        // What would be kept lies before a prompt that is said again, and so would keep it, too.
+        let repeats = matches!(plan.after, After::Repeat(_));
+        let kept = if repeats { None } else { tail::start(said, wish, weigh) };
+        self.announce(why, kept.and_then(|at| said.get(at))).await;
+        let head = said.get(..kept.unwrap_or(said.len())).unwrap_or_default();
+        self.summarise(&role, &history, head).await?;
+        match plan.after {
+            After::Stop => {}
+            After::GoOn { large } => self.turn.emit(AgentEvent::Continued(vec![go_on(large)])).await,
+            After::Repeat(parts) => self.turn.emit(AgentEvent::Continued(parts)).await,
+        }
+        self.turn.emit(AgentEvent::Compacted).await;
+        Flow::Continue(())
+    }
+
+    /// Stores the wish for a summary, with where the tail begins.
+    async fn announce(&self, why: &Why<'_>, tail: Option<&MessageWithParts>) {
+        let tail_start_id = tail.map(|message| message.info.id().clone());
+        if let Why::Asked(message) = why {
+            let wish = message.parts.iter().find_map(|part| match &part.body {
+                PartBody::Compaction(wish) => Some((part, wish)),
+                _ => None,
+            });
+            if let Some((part, wish)) = wish.filter(|_| tail_start_id.is_some()) {
+                let body = PartBody::Compaction(CompactionPart { tail_start_id, ..wish.clone() });
+                self.turn.emit(AgentEvent::Revised(Box::new(Part { body, ..part.clone() }))).await;
+            }
+            return;
+        }
+        let overflow = Some(matches!(why, Why::Refused));
+        let wish = CompactionPart { auto: true, overflow, tail_start_id, extra: Extra::new() };
+        self.turn.emit(AgentEvent::Continued(vec![PartBody::Compaction(wish)])).await;
+    }
+
+    /// The step that summarises. A question that is still too long is asked again with half of the conversation.
+    async fn summarise(&mut self, role: &Role<'_>, history: &History, head: &[MessageWithParts]) -> Flow {
+        let voice = match self.summariser(role) {
+            Ok(voice) => voice,
+            Err(message) => return Flow::Break(TurnEnd::Error(MessageError::unknown(message))),
+        };
+        let model = voice.model.clone();
+        let speaker = Speaker { agent: AGENT.to_owned(), model, summary: true };
+        self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
+        let told = context::told(head, &voice.model);
+        let previous = history.summary.as_ref().map(|summary| text(&summary.summary));
+        let mut room = voice.window.usable.map_or(u64::MAX, |usable| usable / 100 * ROOM);
+        for attempt in 1.. {
+            let mut request = voice.request(&self.turn.session);
+            request.purpose = Purpose::Compaction;
+            let agent = self.inner.agent(AGENT);
+            request.system =
+                agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| summary::PROMPT.to_owned());
+            let question = summary::question(&told, previous.as_deref(), room);
+            room = room.min(window::tokens(&question)) / 2;
+            request.messages = vec![Message::User(vec![UserContent::Text(question)])];
+            let cancel = self.turn.cancellation();
+            let heard = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+                heard = step::step(self.inner, self.turn, voice.provider.as_ref(), &request) => heard,
+            };
+            match heard {
+                Ok(heard) => return self.close_summary(&voice, heard).await,
+                Err(failed) if failed.error.is_overflow() && attempt < limits::COMPACTIONS => {
+                    if failed.said {
+                        self.turn.emit(AgentEvent::AttemptWithdrawn).await;
+                    }
+                }
+                Err(failed) => return Flow::Break(TurnEnd::Error(failed.error())),
+            }
+        }
+        Flow::Continue(())
+    }
+
+    /// The agent's own model, else the one that answers.
+    fn summariser(&self, role: &Role<'_>) -> Result<Voice, String> {
+        let own = self.inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
+        self.inner.voice(own.unwrap_or(&role.voice.model))
+    }
+}
+
+fn plan(why: &Why<'_>, history: &History, unanswered: Option<usize>) -> Plan {
+    let end = history.messages.len();
+    let after = match why {
+        Why::Asked(_) | Why::Full { go_on: false } => After::Stop,
+        Why::Full { go_on: true } => After::GoOn { large: false },
+        Why::Refused => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
+            // A prompt that is said again is not summarised.
+            Some((at, parts)) => return Plan { end: at, unanswered: None, after: After::Repeat(parts) },
+            None => After::GoOn { large: unanswered.is_some() },
+        },
+    };
+    Plan { end, unanswered, after }
+}
+
+fn still_too_long() -> MessageError {
+    MessageError::ContextOverflow {
+        message: "The conversation does not fit into the model's context, and summarising it did not help. Start a \
+                  new session, or choose a model with a larger context."
+            .to_owned(),
+        response_body: None,
+        extra: Rest::NONE,
+    }
+}
+
+/// The parts of a prompt to say it once more, with a word in place of each attachment. Nothing if no other person's
+/// words come before it: then there is nothing else that could be summarised.
+fn repeated(history: &History, at: usize) -> Option<Vec<PartBody>> {
+    let before = history.messages.get(..at)?;
+    let earlier = before.iter().any(|message| matches!(message.info, protocol::Message::User(_)));
+    if !earlier && history.summary.is_none() {
+        return None;
+    }
+    let parts = history.messages.get(at)?.parts.iter().map(|part| match &part.body {
+        PartBody::File(file) if file.mime != "text/plain" && file.mime != "application/x-directory" => {
+            let name = file.filename.as_deref().unwrap_or("file");
+            let text = format!("[Attached {}: {name}]", file.mime);
+            PartBody::Text(TextPart { text, synthetic: Some(true), ..TextPart::default() })
+        }
+        body => body.clone(),
+    });
+    Some(parts.collect())
+}
+
+fn go_on(large: bool) -> PartBody {
+    let text = if large { format!("{TOO_LARGE}\n\n{GO_ON}") } else { GO_ON.to_owned() };
+    let metadata = Extra::from_iter([("compaction_continue".to_owned(), json!(true))]);
+    PartBody::Text(TextPart { text, synthetic: Some(true), metadata: Some(metadata), ..TextPart::default() })
+}
+
+fn text(message: &MessageWithParts) -> String {
+    let texts = message.parts.iter().filter_map(|part| match &part.body {
+        PartBody::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

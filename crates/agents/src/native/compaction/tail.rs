@@ -1,0 +1,98 @@
+//! Where the part of a conversation begins that is kept as it is. Pure.
+
+use protocol::{Message, MessageWithParts};
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// So many tokens.
+    pub(super) tokens: u64,
+    /// At most so many turns.
+    pub(super) turns: Option<u32>,
+    /// In any case what begins here: a prompt that waits for its answer.
+    pub(super) unanswered: Option<usize>,
+}
+
+/// The index of the first message that is kept, if any is.
+///
+/// Whole turns are kept from the newest backwards while they fit. Of the first one that does not, the end is kept
+/// from a message on that makes it fit. `weigh` says how large a stretch of messages is.
+pub(super) fn start(
+    messages: &[MessageWithParts],
+    wish: Wish,
+    weigh: impl Fn(&[MessageWithParts]) -> u64,
+) -> Option<usize> {
+    let turns: Vec<usize> = messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| matches!(message.info, Message::User(_)))
+        .map(|(at, _)| at)
+        .collect();
+    let most = wish.turns.map_or(usize::MAX, |turns| usize::try_from(turns).unwrap_or(usize::MAX));
+    let fits = |at: usize| messages.get(at..).is_some_and(|rest| weigh(rest) <= wish.tokens);
+    let mut start = messages.len();
+    for turn in turns.into_iter().rev().take(most) {
+        if fits(turn) {
+            start = turn;
+            continue;
+        }
+        start = (turn + 1..start).find(|at| fits(*at)).unwrap_or(start);
+        break;
+    }
+    let start = wish.unanswered.map_or(start, |prompt| start.min(prompt));
+    // Keeping everything would leave nothing to summarise.
+    let start = if start == 0 { wish.unanswered.filter(|prompt| *prompt > 0) } else { Some(start) };
+    start.filter(|start| *start < messages.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::tests::written::{answer, prompt};
+
+    /// Two turns of three messages, each message of one token.
+    fn check(tokens: u64, turns: Option<u32>, unanswered: Option<usize>) -> Option<usize> {
+        let messages = [
+            prompt("p1"),
+            answer("a1", "p1"),
+            answer("a2", "p1"),
+            prompt("p2"),
+            answer("a3", "p2"),
+            answer("a4", "p2"),
+        ];
+        let weigh = |messages: &[MessageWithParts]| messages.len() as u64;
+        start(&messages, Wish { tokens, turns, unanswered }, weigh)
+    }
+
+    #[test]
+    fn whole_turns_are_kept_while_they_fit() {
+        assert_eq!(check(3, None, None), Some(3));
+        assert_eq!(check(3, Some(1), None), Some(3));
+    }
+
+    #[test]
+    fn a_turn_that_does_not_fit_is_kept_from_where_it_does() {
+        assert_eq!(check(2, None, None), Some(4));
+        assert_eq!(check(4, None, None), Some(2));
+    }
+
+    #[test]
+    fn nothing_is_kept_if_nothing_fits_or_nobody_wants_it() {
+        assert_eq!(check(0, None, None), None);
+        assert_eq!(check(9, Some(0), None), None);
+    }
+
+    #[test]
+    fn something_is_left_to_summarise() {
+        assert_eq!(check(9, None, None), None);
+        assert_eq!(check(9, Some(1), None), Some(3));
+    }
+
+    #[test]
+    fn a_prompt_that_waits_for_its_answer_is_kept_whatever_its_size() {
+        assert_eq!(check(0, None, Some(5)), Some(5));
+        assert_eq!(check(9, None, Some(3)), Some(3));
+        assert_eq!(check(2, None, Some(5)), Some(4));
+        assert_eq!(check(9, None, Some(0)), None, "nothing comes before it");
+    }
+}

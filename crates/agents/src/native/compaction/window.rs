@@ -1,0 +1,150 @@
+//! How much of a conversation fits into a model's context. Pure.
+
+use llm::{AssistantContent, Message, UserContent};
+use protocol::provider::ModelLimit;
+use protocol::session::Tokens;
+
+use crate::native::limits;
+
+/// Characters to a token, the usual rule of thumb.
+const CHARACTERS: u64 = 4;
+
+/// What a picture or document is taken for, in tokens; its length says nothing.
+const FILE: u64 = 1_500;
+
+/// How much fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::native) struct Window {
+    /// What the model may write in one step.
+    pub(in crate::native) output: u64,
+    /// What a conversation may have before it has to be summarised; nothing if nobody knows.
+    pub(in crate::native) usable: Option<u64>,
+}
+
+impl Window {
+    /// The window of a model, with so many tokens left free.
+    ///
+    /// Output never takes more than half of the context, and what is left free by default never more than half of
+    /// the input: a model whose limits are all the same would otherwise be summarised after every step.
+    pub(in crate::native) fn new(limit: &ModelLimit, reserved: Option<u64>) -> Self {
+        let half = |whole: u64| if whole == 0 { u64::MAX } else { whole / 2 };
+        let output = if limit.output == 0 { limits::OUTPUT_TOKENS } else { limit.output };
+        let output = output.min(limits::OUTPUT_TOKENS).min(half(limit.context)).max(1);
+        let spare = |whole: u64| reserved.unwrap_or_else(|| limits::RESERVED.min(output).min(half(whole)));
+        let usable = match limit.input {
+            _ if limit.context == 0 => None,
+            Some(input) => Some(input.saturating_sub(spare(input))),
+            None => Some(limit.context.saturating_sub(spare(limit.context).max(output))),
+        };
+        Self { output, usable }
+    }
+
+    /// Whether a conversation of this size has to be summarised.
+    pub(in crate::native) fn overflows(&self, tokens: &Tokens) -> bool {
+        let counted = tokens.input + tokens.output + tokens.cache.read + tokens.cache.write;
+        self.usable.is_some_and(|usable| tokens.total.unwrap_or(counted) >= usable)
+    }
+
+    /// How much of the end of a conversation is kept as it is.
+    pub(in crate::native) fn kept(&self, wanted: Option<u64>) -> u64 {
+        let share = self.usable.map_or(0, |usable| usable / 4);
+        wanted.unwrap_or_else(|| share.clamp(limits::LEAST_KEPT, limits::MOST_KEPT))
+    }
+}
+
+/// About how many tokens a text has.
+pub(in crate::native) fn tokens(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(CHARACTERS)
+}
+
+/// About how many tokens a conversation has.
+pub(in crate::native) fn weight(messages: &[Message]) -> u64 {
+    messages.iter().map(message).sum()
+}
+
+fn message(message: &Message) -> u64 {
+    match message {
+        Message::User(content) => content
+            .iter()
+            .map(|block| match block {
+                UserContent::Text(text) => tokens(text),
+                UserContent::File { .. } => FILE,
+            })
+            .sum(),
+        Message::Assistant(content) => content
+            .iter()
+            .map(|block| match block {
+                AssistantContent::Text(text) | AssistantContent::Reasoning { text, .. } => tokens(text),
+                AssistantContent::ToolCall { name, input, .. } => tokens(name) + tokens(&input.to_string()),
+            })
+            .sum(),
+        Message::Tool(results) => results
+            .iter()
+            .map(|result| tokens(&result.output) + FILE * u64::try_from(result.files.len()).unwrap_or(0))
+            .sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::Rest;
+
+    use super::*;
+
+    fn window(context: u64, input: Option<u64>, output: u64, reserved: Option<u64>) -> Window {
+        Window::new(&ModelLimit { context, input, output, extra: Rest::NONE }, reserved)
+    }
+
+    #[track_caller]
+    fn check(limits: (u64, Option<u64>, u64), reserved: Option<u64>, usable: Option<u64>) {
+        assert_eq!(window(limits.0, limits.1, limits.2, reserved).usable, usable);
+    }
+
+    #[test]
+    fn room_for_the_answer_is_left() {
+        check((200_000, None, 64_000), None, Some(168_000));
+        check((200_000, None, 8_000), None, Some(192_000));
+        check((400_000, Some(272_000), 128_000), None, Some(252_000));
+    }
+
+    #[test]
+    fn what_is_reserved_is_left_free_with_and_without_a_limit_on_input() {
+        check((200_000, None, 8_000), Some(50_000), Some(150_000));
+        check((400_000, Some(272_000), 128_000), Some(50_000), Some(222_000));
+        check((200_000, None, 8_000), Some(100), Some(192_000));
+    }
+
+    #[test]
+    fn a_small_context_is_not_full_from_the_start() {
+        check((8_000, None, 8_000), None, Some(4_000));
+        check((4_096, None, 0), None, Some(2_048));
+        check((8_000, Some(8_000), 8_000), None, Some(4_000));
+        assert_eq!(window(8_000, None, 8_000, None).output, 4_000);
+    }
+
+    #[test]
+    fn nobody_knows_when_an_unknown_context_is_full() {
+        check((0, None, 0), None, None);
+        let tokens = Tokens { input: u64::MAX / 4, ..Tokens::default() };
+        assert!(!window(0, None, 0, None).overflows(&tokens));
+        assert_eq!(window(0, None, 0, None).output, 32_000);
+    }
+
+    #[test]
+    fn the_providers_total_counts_before_our_own() {
+        let window = window(200_000, None, 64_000, None);
+        let mut tokens = Tokens { input: 100_000, output: 8_000, ..Tokens::default() };
+        tokens.cache.read = 60_000;
+        assert!(window.overflows(&tokens));
+        tokens.total = Some(167_999);
+        assert!(!window.overflows(&tokens));
+    }
+
+    #[test]
+    fn a_quarter_is_kept_within_bounds() {
+        assert_eq!(window(200_000, None, 64_000, None).kept(None), 15_000);
+        assert_eq!(window(32_000, None, 8_000, None).kept(None), 6_000);
+        assert_eq!(window(4_096, None, 0, None).kept(None), 2_000);
+        assert_eq!(window(0, None, 0, None).kept(Some(7)), 7);
+    }
+}

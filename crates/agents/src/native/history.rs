@@ -1,0 +1,240 @@
+//! Which of a session's messages a model is told, and in which order. Pure.
+
+use std::collections::{HashSet, VecDeque};
+
+use protocol::part::CompactionPart;
+use protocol::{AssistantMessage, Message, MessageId, MessageWithParts, PartBody};
+
+/// A conversation: what a summary says about its beginning, and the rest as it was said.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// A request to summarise and the summary that answers it.
+    pub(super) summary: Option<Summary>,
+    /// Without any such request or summary.
+    pub(super) messages: Vec<MessageWithParts>,
+    /// How many of them are older than the summary.
+    tail: usize,
+}
+
+/// A summary, and the request that it answers.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub(super) request: MessageWithParts,
+    pub(super) summary: MessageWithParts,
+}
+
+impl History {
+    /// A session's messages, oldest first, as they concern a model that now answers `current`.
+    pub(super) fn new(messages: Vec<MessageWithParts>, current: &[MessageId]) -> Self {
+        cut(in_order(messages, current))
+    }
+
+    /// The newest message of an assistant.
+    pub(super) fn last_answer(&self) -> Option<&AssistantMessage> {
+        self.messages.iter().rev().find_map(|message| assistant(&message.info))
+    }
+
+    /// The newest step that was finished since the summary. What older ones used says nothing about the present.
+    pub(super) fn last_finished(&self) -> Option<&AssistantMessage> {
+        let newer = self.messages.get(self.tail..).unwrap_or_default();
+        let mut answers = newer.iter().rev().filter_map(|message| assistant(&message.info));
+        answers.find(|message| message.finish.is_some())
+    }
+
+    /// Where a message is.
+    pub(super) fn position(&self, id: &MessageId) -> Option<usize> {
+        self.messages.iter().position(|message| message.info.id() == id)
+    }
+}
+
+/// The order in which the conversation was had. A prompt that waited while another was answered was first heard
+/// when its own answer began, however early it was written; one that nobody answers was heard with the next one.
+fn in_order(messages: Vec<MessageWithParts>, current: &[MessageId]) -> Vec<MessageWithParts> {
+    let parents = messages.iter().filter_map(|message| Some(assistant(&message.info)?.parent_id.clone()));
+    let answered: HashSet<MessageId> = parents.chain(current.iter().cloned()).collect();
+    let mut ordered = Vec::with_capacity(messages.len());
+    let mut unheard: VecDeque<MessageWithParts> = VecDeque::new();
+    for message in messages {
+        let Some(answer) = assistant(&message.info) else {
+            unheard.push_back(message);
+            continue;
+        };
+        if let Some(at) = unheard.iter().position(|waiting| *waiting.info.id() == answer.parent_id) {
+            let (later, heard): (Vec<_>, Vec<_>) = unheard.drain(..=at).partition(|waiting| {
+                answered.contains(waiting.info.id()) && *waiting.info.id() != answer.parent_id
+            });
+            ordered.extend(heard);
+            for waiting in later.into_iter().rev() {
+                unheard.push_front(waiting);
+            }
+        }
+        ordered.push(message);
+    }
+    ordered.extend(unheard);
+    ordered
+}
+
+/// Lets the newest summary stand for what is older than its tail.
+fn cut(messages: Vec<MessageWithParts>) -> History {
+    let Some((at, request_at)) = newest_summary(&messages) else {
+        return History { messages: messages.into_iter().filter(is_said).collect(), ..History::default() };
+    };
+    let tail = messages.get(request_at).and_then(|request| compaction(request)?.tail_start_id.as_ref());
+    let kept_from = tail
+        .and_then(|tail| messages.iter().position(|message| message.info.id() == tail))
+        .filter(|kept| *kept < request_at)
+        .unwrap_or(request_at);
+    let mut history = History::default();
+    let mut request = None;
+    for (index, message) in messages.into_iter().enumerate() {
+        match (index, request.take()) {
+            (index, _) if index == request_at => request = Some(message),
+            (index, Some(request)) if index == at => {
+                history.summary = Some(Summary { request, summary: message });
+            }
+            (index, waiting) => {
+                request = waiting;
+                if index >= kept_from && is_said(&message) {
+                    history.tail += usize::from(index < request_at);
+                    history.messages.push(message);
+                }
+            }
+        }
+    }
+    history
+}
+
+/// The newest summary that was completed, and the request it answers.
+fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
+    messages.iter().enumerate().rev().find_map(|(at, message)| {
+        let answer = assistant(&message.info).filter(|answer| {
+            answer.summary == Some(true) && answer.finish.is_some() && answer.error.is_none()
+        })?;
+        let request = messages
+            .get(..at)?
+            .iter()
+            .rposition(|request| *request.info.id() == answer.parent_id && compaction(request).is_some())?;
+        Some((at, request))
+    })
+}
+
+/// Whether it is part of the conversation, and not about it.
+fn is_said(message: &MessageWithParts) -> bool {
+    match &message.info {
+        Message::User(_) => compaction(message).is_none(),
+        Message::Assistant(answer) => answer.summary != Some(true),
+    }
+}
+
+/// The wish to summarise that a message holds.
+pub(super) fn compaction(message: &MessageWithParts) -> Option<&CompactionPart> {
+    message.parts.iter().find_map(|part| match &part.body {
+        PartBody::Compaction(part) => Some(part),
+        _ => None,
+    })
+}
+
+fn assistant(message: &Message) -> Option<&AssistantMessage> {
+    match message {
+        Message::Assistant(message) => Some(message),
+        Message::User(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::tests::written::{answer, compaction_request, prompt, summary};
+
+    fn ids(messages: &[MessageWithParts]) -> Vec<&str> {
+        messages.iter().map(|message| message.info.id().as_str()).collect()
+    }
+
+    fn told(messages: Vec<MessageWithParts>, current: &[&str]) -> Vec<String> {
+        let current: Vec<MessageId> = current.iter().map(|id| id.parse().unwrap()).collect();
+        let history = History::new(messages, &current);
+        let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
+        summary.chain(&history.messages).map(|message| message.info.id().to_string()).collect()
+    }
+
+    #[test]
+    fn a_queued_prompt_comes_after_the_answer_it_waited_for() {
+        let written =
+            vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), answer("a1b", "p1"), answer("a2", "p2")];
+        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_a1b", "msg_p2", "msg_a2"]);
+    }
+
+    #[test]
+    fn a_prompt_whose_answer_has_not_begun_comes_last() {
+        // The third joined the first; the second was queued and is taken up now.
+        let written = vec![prompt("p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
+        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
+    }
+
+    #[test]
+    fn prompts_that_joined_together_stay_together() {
+        let written = vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
+        assert_eq!(told(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
+    }
+
+    #[test]
+    fn a_prompt_that_was_never_answered_is_heard_with_the_next_one() {
+        let written = vec![prompt("p1"), prompt("p2"), answer("a1", "p1"), prompt("p4"), answer("a4", "p4")];
+        assert_eq!(told(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_is_older_than_its_tail() {
+        let written = |tail| {
+            vec![
+                prompt("p1"),
+                answer("a1", "p1"),
+                prompt("p2"),
+                answer("a2", "p2"),
+                compaction_request("c", tail),
+                summary("s", "c", true),
+                prompt("k"),
+                answer("ak", "k"),
+            ]
+        };
+        let whole = ["msg_c", "msg_s", "msg_k", "msg_ak"];
+        assert_eq!(told(written(None), &[]), whole);
+        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that is gone is no tail");
+        assert_eq!(
+            told(written(Some("a2")), &[]),
+            ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],
+            "the tail comes after the summary"
+        );
+    }
+
+    #[test]
+    fn a_summary_that_was_not_completed_stands_for_nothing() {
+        let written = vec![
+            prompt("p1"),
+            answer("a1", "p1"),
+            compaction_request("c", None),
+            summary("s", "c", false),
+            prompt("p2"),
+        ];
+        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_p2"]);
+    }
+
+    #[test]
+    fn a_second_summary_keeps_the_tail_of_the_first_without_its_request() {
+        let written = vec![
+            prompt("p1"),
+            answer("a1", "p1"),
+            compaction_request("c", Some("a1")),
+            summary("s", "c", true),
+            prompt("k"),
+            answer("ak", "k"),
+            compaction_request("c2", Some("a1")),
+            summary("s2", "c2", true),
+        ];
+        let history = History::new(written, &[]);
+        assert_eq!(ids(&history.messages), ["msg_a1", "msg_k", "msg_ak"]);
+        assert_eq!(history.last_answer().unwrap().id.as_str(), "msg_ak");
+        assert!(history.last_finished().is_none(), "all of them are older than the summary");
+        assert_eq!(history.summary.unwrap().summary.info.id().as_str(), "msg_s2");
+    }
+}

@@ -1,0 +1,71 @@
+//! What the loop needs to know and cannot find out by itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use protocol::agent::Agent;
+use protocol::config::{Budget, Compaction};
+use protocol::message::ModelRef;
+
+use super::agent::built_in;
+use super::catalogue::Catalogue;
+use super::guidance::Instructions;
+use super::tools::ToolOptions;
+
+/// The settings of the native loop.
+#[derive(Clone)]
+pub struct Options {
+    /// The agents that can be asked for, with their rules. See [`built_in`].
+    pub agents: Vec<Agent>,
+    /// Where models are looked up.
+    pub catalogue: Arc<dyn Catalogue>,
+    /// The model for titles, if not the one that answers.
+    pub small_model: Option<ModelRef>,
+    /// What people want every agent to know.
+    pub instructions: Arc<dyn Instructions>,
+    /// When and how a long conversation is summarised.
+    pub compaction: Compaction,
+    /// What may be used.
+    pub budget: Budget,
+    /// How deep subagents may nest; 0 for none at all.
+    pub subagent_depth: u32,
+    /// Whether a turn goes on after a person refused something.
+    pub continue_on_deny: bool,
+    /// Environment variables that commands do not get to see, such as the keys of providers.
+    pub hidden: Vec<String>,
+    /// How tools behave.
+    pub tools: ToolOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            agents: built_in(&[]),
+            catalogue: Arc::new(BTreeMap::new()),
+            small_model: None,
+            instructions: Arc::new(Vec::new()),
+            compaction: Compaction::default(),
+            budget: Budget::default(),
+            subagent_depth: 1,
+            continue_on_deny: false,
+            hidden: Vec::new(),
+            tools: ToolOptions::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Options")
+            .field("agents", &self.agents.iter().map(|agent| &agent.name).collect::<Vec<_>>())
+            .field("small_model", &self.small_model)
+            .field("compaction", &self.compaction)
+            .field("budget", &self.budget)
+            .field("subagent_depth", &self.subagent_depth)
+            .field("continue_on_deny", &self.continue_on_deny)
+            .field("hidden", &self.hidden)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,112 @@
+//! Who answers: an agent with its rules, on a model with its limits.
+
+use std::sync::Arc;
+
+use llm::{Model, Request, Sampling};
+use protocol::agent::Agent;
+use protocol::message::ModelRef;
+use protocol::request::{Action, Rule};
+use protocol::session::Tokens;
+use protocol::{Extra, Session};
+
+use super::catalogue::Facts;
+use super::compaction::Window;
+use super::permission::Permissions;
+use super::{Inner, agent};
+
+/// Who answers.
+pub(super) struct Role<'a> {
+    /// The agent's name.
+    pub(super) name: String,
+    /// The agent, if it is one of ours.
+    pub(super) agent: Option<&'a Agent>,
+    /// The model.
+    pub(super) voice: Voice,
+}
+
+/// A model that can be asked.
+pub(super) struct Voice {
+    pub(super) model: ModelRef,
+    pub(super) provider: Arc<dyn Model>,
+    pub(super) facts: Facts,
+    pub(super) window: Window,
+}
+
+impl Inner {
+    /// An agent on a model, or why that is not possible.
+    pub(super) fn role(&self, name: &str, model: &ModelRef) -> Result<Role<'_>, String> {
+        Ok(Role { name: name.to_owned(), agent: self.agent(name), voice: self.voice(model)? })
+    }
+
+    /// An agent by name.
+    pub(super) fn agent(&self, name: &str) -> Option<&Agent> {
+        self.options.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// A model, or why it cannot be asked.
+    pub(super) fn voice(&self, model: &ModelRef) -> Result<Voice, String> {
+        let id = model.provider_id.as_str();
+        let provider = self.models.get(id).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.models.keys().map(String::as_str).collect();
+            format!("there is no provider \"{id}\"; known providers: {}", known.join(", "))
+        })?;
+        let facts = self.options.catalogue.facts(model).unwrap_or_default();
+        let window = Window::new(&facts.limit, self.options.compaction.reserved);
+        Ok(Voice { model: model.clone(), provider, facts, window })
+    }
+
+    /// Whether conversations are summarised without being asked.
+    pub(super) fn compacts(&self) -> bool {
+        self.options.compaction.auto != Some(false)
+    }
+
+    /// Whether a step has filled the model's context.
+    pub(super) fn overflows(&self, voice: &Voice, tokens: &Tokens) -> bool {
+        self.compacts() && voice.window.overflows(tokens)
+    }
+}
+
+impl Role<'_> {
+    /// What the agent may do in a session at this depth.
+    pub(super) fn permissions<'i>(
+        &self,
+        inner: &'i Inner,
+        session: &Session,
+        depth: usize,
+    ) -> Permissions<'i> {
+        let mut rules = agent::rules(self.agent, session);
+        if depth >= usize::try_from(inner.options.subagent_depth).unwrap_or(usize::MAX) {
+            rules.push(Rule::new("task", "*", Action::Deny));
+        }
+        Permissions::new(rules, &inner.approvals, &session.directory)
+    }
+
+    /// A request with nothing in it but what the agent and the model bring along.
+    pub(super) fn request(&self, session: &Session) -> Request {
+        let mut request = self.voice.request(session);
+        if let Some(agent) = self.agent {
+            let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
+            request.sampling =
+                Sampling { temperature: number(agent.temperature), top_p: number(agent.top_p) };
+            request.options.clone_from(&agent.options);
+        }
+        request
+    }
+}
+
+impl Voice {
+    /// A request with nothing in it but what the model brings along.
+    pub(super) fn request(&self, session: &Session) -> Request {
+        let mut request = Request::new(llm::ModelRef::new(&self.model.provider_id, &self.model.model_id));
+        request.limits.output_tokens = Some(self.window.output);
+        request.variant.clone_from(&self.model.variant);
+        request.options = Extra::new();
+        request.cache_key = Some(session.id.to_string());
+        request.headers.set("x-session-affinity", session.id.as_str());
+        request.headers.set("x-session-id", session.id.as_str());
+        if let Some(parent) = &session.parent_id {
+            request.headers.set("x-parent-session-id", parent.as_str());
+        }
+        request
+    }
+}

@@ -1,0 +1,106 @@
+//! Tasks that a prompt hands to a subagent directly, without asking a model whether to.
+
+use engine::ports::ChildSpec;
+use protocol::agent_event::Speaker;
+use protocol::message::Finish;
+use protocol::number::Number;
+use protocol::part::{SubtaskPart, TextPart};
+use protocol::session::Tokens;
+use protocol::{AgentEvent, Extra, Part, PartBody, TurnEnd};
+use serde_json::{Value, json};
+
+use super::run::{Flow, Loop};
+use super::tools::{self, Failure};
+
+/// What the model is asked after a command's task is done.
+const NEXT: &str = "Summarize the task tool output above and continue with your task.";
+
+/// The tool in whose name a task is shown.
+const TOOL: &str = "task";
+
+impl Loop<'_> {
+    /// Runs a task as if the model had called the tool for it: a step of its own, with one call.
+    pub(super) async fn subtask(&mut self, part: &Part, task: &SubtaskPart) -> Flow {
+        let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
+        let model = task.model.clone().or(own).unwrap_or_else(|| self.turn.model.clone());
+        let speaker = Speaker { agent: task.agent.clone(), model: model.clone(), summary: false };
+        self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
+        let call = part.id.to_string();
+        let running = |metadata: Option<Extra>| AgentEvent::ToolRunning {
+            call: call.clone(),
+            tool: TOOL.to_owned(),
+            input: input(task),
+            title: metadata.as_ref().map(|_| task.description.clone()),
+            metadata,
+        };
+        self.turn.emit(running(None)).await;
+        let spec = ChildSpec {
+            title: format!("{} (@{} subagent)", task.description, task.agent),
+            agent: Some(task.agent.clone()),
+            model: Some(model.clone()),
+            prompt: task.prompt.clone(),
+        };
+        let mut metadata = Extra::new();
+        let result = match self.delegate(spec).await {
+            Ok(child) => {
+                metadata = tools::object(json!({
+                    "parentSessionId": self.turn.session.id,
+                    "sessionId": child.session(),
+                    "model": { "modelID": model.model_id, "providerID": model.provider_id },
+                }));
+                self.turn.emit(running(Some(metadata.clone()))).await;
+                match child.wait().await {
+                    Some(end) => tools::report(&end),
+                    None => Err(Failure::Cancelled),
+                }
+            }
+            Err(error) => Err(Failure::Error(error)),
+        };
+        if self.turn.cancellation().is_cancelled() {
+            return Flow::Break(TurnEnd::Cancelled);
+        }
+        let ended = match result {
+            Ok(output) => {
+                let title = task.description.clone();
+                AgentEvent::ToolCompleted { call, output, title, metadata, attachments: Vec::new() }
+            }
+            Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+            Err(Failure::Error(error) | Failure::Refused(error)) => {
+                AgentEvent::ToolFailed { call, error, metadata: Some(metadata) }
+            }
+        };
+        self.turn.emit(ended).await;
+        let finished = AgentEvent::StepFinished {
+            reason: Finish::ToolCalls,
+            tokens: Tokens::default(),
+            cost: Number(0.0),
+            snapshot: None,
+            patch: None,
+            error: None,
+        };
+        self.turn.emit(finished).await;
+        if task.command.is_some() {
+            let text = TextPart { text: NEXT.to_owned(), synthetic: Some(true), ..TextPart::default() };
+            self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;
+        }
+        Flow::Continue(())
+    }
+
+    async fn delegate(&self, spec: ChildSpec) -> Result<engine::session::Child, String> {
+        let most = usize::try_from(self.inner.options.subagent_depth).unwrap_or(usize::MAX);
+        if self.depth >= most {
+            return Err(format!("subagents may not nest deeper than {most}"));
+        }
+        self.turn.start_child(spec).await
+    }
+}
+
+fn input(task: &SubtaskPart) -> Extra {
+    let mut input = tools::object(json!({
+        "prompt": task.prompt, "description": task.description, "subagent_type": task.agent,
+    }));
+    if let Some(command) = &task.command {
+        input.insert("command".to_owned(), Value::String(command.clone()));
+    }
+    input
+}

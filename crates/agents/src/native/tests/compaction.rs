@@ -1,0 +1,391 @@
+//! Conversations that become too long.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::ports::Page;
+use llm::{Error, Finish, Purpose};
+use protocol::config::Compaction;
+use protocol::message::ModelRef;
+use protocol::part::FilePart;
+use protocol::prompt::{PartInput, PartInputBody, PromptInput};
+use protocol::provider::Provider;
+use protocol::{EndReason, EventBody, Extra, Message, PartBody, Session, SessionStatus, ToolState};
+use serde_json::json;
+
+use super::harness::{Person, World};
+use super::puppet::{Puppet, Reply, short};
+use crate::native::Options;
+
+/// A model of which 24,000 tokens are usable.
+pub(super) fn small() -> BTreeMap<String, Provider> {
+    let none = json!({ "text": true, "audio": false, "image": false, "video": false, "pdf": false });
+    let model = json!({
+        "id": "small", "providerID": "demo", "api": { "id": "", "url": "", "npm": "" }, "name": "Small",
+        "capabilities": {
+            "temperature": false, "reasoning": false, "attachment": false, "toolcall": true, "input": none,
+            "output": none, "interleaved": false,
+        },
+        "cost": { "input": 2, "output": 10, "cache": { "read": 0, "write": 0 } },
+        "limit": { "context": 32_000, "output": 8_000 }, "status": "active", "release_date": "",
+    });
+    let provider = json!({
+        "id": "demo", "name": "Demo", "source": "custom", "env": [], "options": {}, "models": { "small": model },
+    });
+    BTreeMap::from([("demo".to_owned(), serde_json::from_value(provider).unwrap())])
+}
+
+fn options(compaction: Compaction) -> Options {
+    Options { catalogue: Arc::new(small()), compaction, ..Options::default() }
+}
+
+async fn world(puppet: &Puppet) -> World {
+    World::around(Arc::new(puppet.clone()), options(Compaction::default())).await
+}
+
+fn list(id: &str) -> Reply {
+    Reply::call(id, "list", json!({}))
+}
+
+/// From the first step on.
+fn story(world: &World, session: &Session) -> String {
+    let story = world.story(&session.id);
+    let start = story.find("asst").unwrap();
+    story[start..].to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_context_is_summarised_and_the_work_goes_on() {
+    let puppet = Puppet::new([list("c1").using(24_000, 100), Reply::text("Done.").using(500, 10)]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    insta::assert_snapshot!("full", story(&world, &session));
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+    let messages = world.messages(&session).await;
+    let Message::Assistant(summary) = &messages[3].info else { panic!("{messages:?}") };
+    assert_eq!(
+        (summary.agent.as_str(), summary.mode.as_str(), summary.summary),
+        ("compaction", "compaction", Some(true))
+    );
+    let PartBody::Compaction(wish) = &messages[2].parts[0].body else { panic!("{messages:?}") };
+    assert_eq!((wish.auto, wish.overflow), (true, Some(false)));
+    let asked = &puppet.asked(Purpose::Compaction)[0];
+    assert!(asked.tools.is_empty() && asked.system.starts_with("You keep the memory"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_context_after_the_last_word_costs_no_further_step() {
+    let puppet = Puppet::new([Reply::text("All done.").using(24_000, 100)]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    insta::assert_snapshot!("full_final", story(&world, &session));
+    assert_eq!(puppet.heard().len(), 1);
+    world.submit(&session, "small", "and now?").await;
+    world.seen.clear();
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: and now?
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_fails_after_the_last_word_does_not_spoil_it() {
+    let refused = Reply::refused(Error::Other("no summaries today".into()));
+    let puppet = Puppet::new([Reply::text("All done.").using(24_000, 100)]).summaries([refused]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    assert!(story(&world, &session).contains("ERROR(UnknownError)"));
+    world.submit(&session, "small", "and now?").await;
+    world.seen.clear();
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: and now?
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_prompt_is_said_again_after_a_summary() {
+    let puppet = Puppet::new([Reply::text("Hello."), Reply::overflow(), Reply::text("Done.")]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.seen.clear();
+    let picture = FilePart {
+        mime: "image/png".into(),
+        filename: Some("big.png".into()),
+        url: "data:image/png;base64,AAAA".into(),
+        source: None,
+        extra: Extra::new(),
+    };
+    let mut input = PromptInput::text("look at this");
+    input.model = Some(ModelRef::new("demo", "small"));
+    input.parts.push(PartInput { id: None, body: PartInputBody::File(picture) });
+    let answer = world.sessions.prompt(&session.id, input).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("Done."));
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!("refused", story(&world, &session));
+    insta::assert_snapshot!(puppet.heard()[2], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: look at this | [Attached image/png: big.png]
+    ");
+    let asked = &puppet.asked(Purpose::Compaction)[0];
+    assert!(!short(&asked.messages).contains("look at this"), "it is not summarised as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_in_the_middle_of_the_work_repeats_nothing() {
+    let puppet = Puppet::new([list("c1"), Reply::overflow(), Reply::text("Done.")]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    insta::assert_snapshot!(puppet.heard()[2], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_prompt_that_is_too_long_is_summarised_itself() {
+    let puppet = Puppet::new([Reply::overflow(), Reply::text("Done.")]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: The previous prompt was more than the model can take, probab
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_summaries_that_do_not_help_are_enough() {
+    let steps = (0..9).map(|at| list(&format!("c{at}")).using(30_000, 10));
+    let puppet = Puppet::new(steps);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert_eq!(puppet.asked(Purpose::Compaction).len(), 3);
+    let last = world.messages(&session).await.pop().unwrap();
+    let Message::Assistant(last) = last.info else { panic!("{last:?}") };
+    insta::assert_snapshot!(last.error.unwrap().message(), @"The conversation does not fit into the model's context, and summarising it did not help. Start a new session, or choose a model with a larger context.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_without_end_are_ended_as_well() {
+    let puppet = Puppet::new((0..9).map(|_| Reply::overflow()));
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert_eq!(puppet.asked(Purpose::Compaction).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_fits_again_starts_the_count_anew() {
+    let rounds =
+        (0..4).flat_map(|at| [list(&format!("a{at}")).using(30_000, 1), list(&format!("b{at}")).using(5, 1)]);
+    let puppet = Puppet::new(rounds);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::AlwaysAgrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    assert_eq!(puppet.asked(Purpose::Compaction).len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_no_summaries_gets_the_error() {
+    let off = Compaction { auto: Some(false), ..Compaction::default() };
+    let puppet = Puppet::new([list("c1").using(90_000, 1), Reply::overflow()]);
+    let mut world = World::around(Arc::new(puppet.clone()), options(off)).await;
+    let session = world.turn("small", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Error);
+    assert!(puppet.asked(Purpose::Compaction).is_empty());
+    assert!(story(&world, &session).contains("ERROR(ContextOverflowError)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_can_ask_for_a_summary() {
+    let puppet = Puppet::default();
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.seen.clear();
+    let mut wish = PromptInput::compaction(false);
+    wish.model = Some(ModelRef::new("demo", "small"));
+    let answer = world.sessions.prompt(&session.id, wish).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("A summary."));
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!("asked", world.story(&session.id));
+    assert_eq!(puppet.heard().len(), 1, "nothing but the summary was made");
+    world.submit(&session, "small", "next").await;
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: next
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_of_nothing_is_nothing() {
+    let puppet = Puppet::default();
+    let mut world = world(&puppet).await;
+    let session = world.session().await;
+    world.sessions.submit(&session.id, PromptInput::compaction(false)).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    assert!(puppet.asked(Purpose::Compaction).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_for_a_summary_waits_until_the_answer_is_there() {
+    let puppet = Puppet::new([list("c1"), Reply::text("Done.")]);
+    let mut world = world(&puppet).await;
+    let session = world.session().await;
+    world.submit(&session, "small", "go").await;
+    world.sessions.submit(&session.id, PromptInput::compaction(false)).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    let messages = world.messages(&session).await;
+    let last = messages.last().unwrap();
+    assert!(matches!(&last.info, Message::Assistant(it) if it.summary == Some(true)), "{last:?}");
+    assert!(short(&puppet.asked(Purpose::Compaction)[0].messages).contains("<conversation>"));
+    assert_eq!(puppet.heard().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_newest_is_kept_as_it_was_and_the_next_summary_knows_the_first() {
+    let long = "x".repeat(40_000);
+    let puppet = Puppet::new([
+        Reply::text(&long),
+        list("c1").using(24_000, 1),
+        list("c2").using(24_000, 1),
+        Reply::text("Done."),
+    ]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.submit(&session, "small", "the newer prompt").await;
+    world.until_idle(&session, Person::Agrees).await;
+    let heard = puppet.heard();
+    insta::assert_snapshot!(heard[2], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: the newer prompt
+    model: list#c1
+    tools: #c1
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+    insta::assert_snapshot!(heard[3], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+    let questions = puppet.asked(Purpose::Compaction);
+    let question = |at: usize| format!("{:?}", questions[at].messages);
+    assert!(question(0).contains("xxx") && !question(0).contains("the newer prompt"));
+    assert!(question(1).contains("A summary.") && question(1).contains("<previous_summary>"));
+    assert!(!question(1).contains("xxx"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_smaller_model_gets_a_summary_first() {
+    let puppet = Puppet::new([Reply::text("Hello.").using(90_000, 10)]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("unlisted", Person::Agrees).await;
+    assert!(puppet.asked(Purpose::Compaction).is_empty(), "nobody knows how much fits into it");
+    world.submit(&session, "small", "now you").await;
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!(puppet.heard()[1], @r"
+    person: What did we do so far?
+    model: A summary.
+    person: now you
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_for_a_summary_that_is_too_long_becomes_shorter() {
+    let puppet = Puppet::new([Reply::text(&"x".repeat(60_000)), list("c1").using(24_000, 1)])
+        .summaries([Reply::overflow(), Reply::overflow()]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.submit(&session, "small", "more").await;
+    world.until_idle(&session, Person::Agrees).await;
+    let lengths: Vec<usize> = puppet
+        .asked(Purpose::Compaction)
+        .iter()
+        .map(|request| format!("{:?}", request.messages).len())
+        .collect();
+    assert_eq!(lengths.len(), 3);
+    assert!(lengths[0] > 60_000 && lengths[1] < 40_000, "{lengths:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_cannot_summarise_ends_the_turn() {
+    for bad in [Reply::text("").using(1, 0), list("c9"), Reply::text("no").ending(Finish::ContentFilter)] {
+        let puppet = Puppet::new([list("c1").using(24_000, 1)]).summaries([bad]);
+        let mut world = world(&puppet).await;
+        let session = world.turn("small", Person::Agrees).await;
+        assert_eq!(world.end(&session), EndReason::Error);
+        assert!(world.tools(&session).await.iter().all(|tool| !matches!(tool, ToolState::Running(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_in_a_summary_leaves_the_conversation_as_it_was() {
+    let puppet = Puppet::new([list("c1").using(24_000, 1)]).summaries([Reply::silence()]);
+    let mut world = world(&puppet).await;
+    let session = world.session().await;
+    world.submit(&session, "small", "go").await;
+    let summary = |body: &EventBody| matches!(body, EventBody::MessageUpdated(it) if matches!(&it.info, Message::Assistant(it) if it.summary == Some(true)));
+    world.until(summary).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Aborted);
+    world.submit(&session, "small", "again").await;
+    world.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
+    let heard = puppet.heard();
+    insta::assert_snapshot!(heard.last().unwrap(), @r"
+    person: What did we do so far?
+    model: A summary.
+    person: again
+    person: Continue if you have next steps, or stop and ask for clarifi
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_output_is_dropped_from_view_if_that_is_wanted() {
+    let prune = Compaction { prune: Some(true), ..Compaction::default() };
+    let puppet = Puppet::new([Reply::call("c1", "read", json!({ "filePath": "big" })), Reply::text("Read.")]);
+    let mut world = World::around(Arc::new(puppet.clone()), options(prune)).await;
+    std::fs::write(world.project.path().join("big"), "a line of text\n".repeat(1_900)).unwrap();
+    let session = world.turn("small", Person::Agrees).await;
+    // Seven thousand tokens are not enough; put much more into the same output.
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let mut part =
+        messages[1].parts.iter().find(|part| matches!(part.body, PartBody::Tool(_))).unwrap().clone();
+    if let PartBody::Tool(tool) = &mut part.body
+        && let ToolState::Completed(state) = &mut tool.state
+    {
+        state.output = "x".repeat(4 * 70_000);
+    }
+    world.sessions.update_part(&session.id, part).await.unwrap();
+    for prompt in ["two", "three", "four"] {
+        world.submit(&session, "small", prompt).await;
+        world.until(|body| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Idle { .. }))).await;
+    }
+    let tools = world.tools(&session).await;
+    let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
+    assert!(state.time.compacted.is_some());
+    let last = puppet.asked(Purpose::Turn).pop().unwrap();
+    assert!(format!("{:?}", last.messages).contains("[Old tool result content cleared]"));
+}

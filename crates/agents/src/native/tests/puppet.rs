@@ -1,0 +1,167 @@
+//! A model that does what a test tells it to, and remembers what it was asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
+use llm::{Error, EventStream, Finish, Message, Model, ModelEvent, Purpose, Request, Usage, UserContent};
+use serde_json::Value;
+
+/// What one call is answered with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reply {
+    events: Vec<ModelEvent>,
+    refusal: Option<Error>,
+    finish: Option<(Finish, Usage)>,
+    delay: Duration,
+    silent: bool,
+}
+
+impl Reply {
+    pub(super) fn text(text: &str) -> Self {
+        let id = || "0".to_owned();
+        let said = ModelEvent::TextDelta { id: id(), text: text.to_owned() };
+        let events = vec![ModelEvent::TextStart { id: id() }, said, ModelEvent::TextEnd { id: id() }];
+        Self { events, finish: Some((Finish::Stop, Usage::default())), ..Self::default() }
+    }
+
+    pub(super) fn call(id: &str, tool: &str, input: Value) -> Self {
+        Self { finish: Some((Finish::ToolCalls, Usage::default())), ..Self::default() }
+            .and_call(id, tool, input)
+    }
+
+    pub(super) fn and_call(mut self, id: &str, tool: &str, input: Value) -> Self {
+        self.events.push(ModelEvent::ToolCall { id: id.to_owned(), name: tool.to_owned(), input });
+        self
+    }
+
+    pub(super) fn refused(error: Error) -> Self {
+        Self { refusal: Some(error), ..Self::default() }
+    }
+
+    pub(super) fn overflow() -> Self {
+        Self::refused(Error::Overflow { message: "prompt is too long".to_owned(), body: None })
+    }
+
+    /// Says nothing for ever.
+    pub(super) fn silence() -> Self {
+        Self { silent: true, ..Self::default() }
+    }
+
+    pub(super) fn using(mut self, input: u64, output: u64) -> Self {
+        let reason = self.finish.map_or(Finish::Stop, |(reason, _)| reason);
+        self.finish = Some((reason, Usage { input, output, ..Usage::default() }));
+        self
+    }
+
+    pub(super) fn ending(mut self, reason: Finish) -> Self {
+        self.finish = Some((reason, self.finish.map(|(_, usage)| usage).unwrap_or_default()));
+        self
+    }
+
+    pub(super) fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+}
+
+/// The model. Steps are answered from its list, in order; then it says "ok".
+#[derive(Debug, Clone, Default)]
+pub(super) struct Puppet(Arc<Strings>);
+
+#[derive(Debug, Default)]
+struct Strings {
+    steps: Mutex<VecDeque<Reply>>,
+    summaries: Mutex<VecDeque<Reply>>,
+    title: Mutex<Option<Reply>>,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Puppet {
+    pub(super) fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
+        let puppet = Self::default();
+        puppet.0.steps.lock().unwrap().extend(steps);
+        puppet
+    }
+
+    pub(super) fn summaries(self, summaries: impl IntoIterator<Item = Reply>) -> Self {
+        self.0.summaries.lock().unwrap().extend(summaries);
+        self
+    }
+
+    pub(super) fn title(self, title: Reply) -> Self {
+        *self.0.title.lock().unwrap() = Some(title);
+        self
+    }
+
+    /// What it was asked for a purpose.
+    pub(super) fn asked(&self, purpose: Purpose) -> Vec<Request> {
+        let asked = self.0.asked.lock().unwrap();
+        asked.iter().filter(|request| request.purpose == purpose).cloned().collect()
+    }
+
+    /// What the conversation was in each step, in short.
+    pub(super) fn heard(&self) -> Vec<String> {
+        self.asked(Purpose::Turn).iter().map(|request| short(&request.messages)).collect()
+    }
+}
+
+impl Model for Puppet {
+    fn knows(&self, _: &str) -> bool {
+        true
+    }
+
+    fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>> {
+        let strings = &self.0;
+        let reply = match request.purpose {
+            Purpose::Turn => strings.steps.lock().unwrap().pop_front().unwrap_or_else(|| Reply::text("ok")),
+            Purpose::Compaction => {
+                let next = strings.summaries.lock().unwrap().pop_front();
+                next.unwrap_or_else(|| Reply::text("A summary.").using(10, 5))
+            }
+            Purpose::Title => strings.title.lock().unwrap().clone().unwrap_or_else(|| Reply::text("A title")),
+        };
+        strings.asked.lock().unwrap().push(request);
+        async move {
+            tokio::time::sleep(reply.delay).await;
+            if let Some(error) = reply.refusal {
+                return Err(error);
+            }
+            let finish = reply.finish.map(|(reason, usage)| ModelEvent::Finish { reason, usage });
+            let events = stream::iter(reply.events.into_iter().chain(finish).map(Ok));
+            Ok(if reply.silent { events.chain(stream::pending()).boxed() } else { events.boxed() })
+        }
+        .boxed()
+    }
+}
+
+/// A conversation in short: who said what.
+pub(super) fn short(messages: &[Message]) -> String {
+    let line = |message: &Message| match message {
+        Message::User(content) => {
+            let said = content.iter().map(|block| match block {
+                UserContent::Text(text) => text.chars().take(60).collect(),
+                UserContent::File { mime, .. } => format!("<{mime}>"),
+            });
+            format!("person: {}", said.collect::<Vec<String>>().join(" | "))
+        }
+        Message::Assistant(content) => {
+            let said = content.iter().map(|block| match block {
+                llm::AssistantContent::Text(text) => text.clone(),
+                llm::AssistantContent::Reasoning { text, .. } => format!("({text})"),
+                llm::AssistantContent::ToolCall { id, name, .. } => format!("{name}#{id}"),
+            });
+            format!("model: {}", said.collect::<Vec<String>>().join(" | "))
+        }
+        Message::Tool(results) => {
+            let said = results.iter().map(|result| {
+                let mark = if result.is_error { "!" } else { "" };
+                format!("#{}{mark}", result.id)
+            });
+            format!("tools: {}", said.collect::<Vec<String>>().join(" | "))
+        }
+    };
+    messages.iter().map(line).collect::<Vec<_>>().join("\n")
+}

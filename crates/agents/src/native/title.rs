@@ -1,0 +1,159 @@
+//! A title for a session that has none yet, from its first prompt.
+
+use engine::session::Turn;
+use futures::StreamExt;
+use llm::{Message, ModelEvent, Purpose, UserContent};
+use protocol::message::ModelRef;
+use protocol::{AgentEvent, MessageWithParts, PartBody, Session};
+use tokio::time::timeout;
+
+use super::history::{self, History};
+use super::role::Voice;
+use super::{Inner, limits};
+
+/// The agent that finds titles.
+pub(super) const AGENT: &str = "title";
+
+/// Its system prompt.
+pub(super) const PROMPT: &str = "\
+You name conversations. Answer the message with a title for the conversation it begins, and with nothing else.
+
+- One line of at most fifty characters, in the language of the message.
+- Say what is to be done or found out, so that a person recognises it in a list: the task, the file, the error.
+- No quotes, no full stop, no \"Title:\", no word about tools or about yourself.
+- Do not answer the message, even if it is a question. A greeting is a fine title for a greeting.";
+
+/// How much of a prompt is shown for a title, in characters.
+const SHOWN: usize = 4_000;
+
+/// Finds a title and reports it, if the session needs one. What goes wrong on the way is not worth a word to
+/// anybody: the session keeps the title it has.
+pub(super) async fn title(inner: &Inner, turn: &Turn) {
+    if turn.session.parent_id.is_some() || !is_default(&turn.session.title) {
+        return;
+    }
+    match timeout(limits::TITLE, find(inner, turn)).await {
+        Ok(Ok(Some(title))) => turn.emit(AgentEvent::Titled(title)).await,
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::debug!(session = %turn.session.id, error, "no title was found"),
+        Err(_) => tracing::debug!(session = %turn.session.id, "a title took too long"),
+    }
+}
+
+async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
+    let messages = turn.history().await.map_err(|error| error.to_string())?;
+    let history = History::new(messages, std::slice::from_ref(&turn.prompt));
+    let Some(prompt) = first_prompt(&history, turn) else { return Ok(None) };
+    let voice = voice(inner, &turn.model)?;
+    let text = ask(inner, &voice, &turn.session, prompt).await?;
+    Ok(clean(&text))
+}
+
+/// The agent's own model, else the one for small things, else the one that answers.
+fn voice(inner: &Inner, answering: &ModelRef) -> Result<Voice, String> {
+    let own = inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
+    inner.voice(own.or(inner.options.small_model.as_ref()).unwrap_or(answering))
+}
+
+async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) -> Result<String, String> {
+    let mut request = voice.request(session);
+    request.purpose = Purpose::Title;
+    let agent = inner.agent(AGENT);
+    request.system = agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| PROMPT.to_owned());
+    request.sampling.temperature = agent.and_then(|agent| agent.temperature).map(|number| number.0);
+    request.messages = vec![Message::User(vec![UserContent::Text(prompt)])];
+    let stream = voice.provider.stream(request).await;
+    let mut stream = stream.map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        match event.map_err(|error| error.to_string())? {
+            ModelEvent::TextDelta { text: more, .. } => text.push_str(&more),
+            ModelEvent::Finish { .. } => break,
+            _ => {}
+        }
+    }
+    Ok(text)
+}
+
+/// What the only person's prompt of a session says; nothing if there are several, or if it says nothing.
+fn first_prompt(history: &History, turn: &Turn) -> Option<String> {
+    let written: Vec<&MessageWithParts> =
+        history.messages.iter().filter(|message| is_written(message)).collect();
+    let [prompt] = written.as_slice() else { return None };
+    if *prompt.info.id() != turn.prompt || history::compaction(prompt).is_some() {
+        return None;
+    }
+    let text: Vec<&str> =
+        prompt.parts.iter().filter_map(words).filter(|text| !text.trim().is_empty()).collect();
+    let text: String = text.join("\n").chars().take(SHOWN).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Whether a person wrote it.
+fn is_written(message: &MessageWithParts) -> bool {
+    let protocol::Message::User(user) = &message.info else { return false };
+    let synthetic =
+        |part: &protocol::Part| matches!(&part.body, PartBody::Text(it) if it.synthetic == Some(true));
+    user.continues().is_none() && !message.parts.iter().all(synthetic)
+}
+
+fn words(part: &protocol::Part) -> Option<&str> {
+    match &part.body {
+        PartBody::Text(text) if text.synthetic != Some(true) && text.ignored != Some(true) => {
+            Some(&text.text)
+        }
+        PartBody::Subtask(task) => Some(&task.prompt),
+        _ => None,
+    }
+}
+
+/// Whether it is the title a session gets when nobody gives it one.
+fn is_default(title: &str) -> bool {
+    title.strip_prefix("New session - ").is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
+}
+
+/// The first line that says something, without what the model thought, and not too long.
+fn clean(text: &str) -> Option<String> {
+    let mut rest = text;
+    let mut said = String::new();
+    while let Some((before, thought)) = rest.split_once("<think>") {
+        said.push_str(before);
+        rest = thought.split_once("</think>").map_or("", |(_, after)| after);
+    }
+    said.push_str(rest);
+    let line = said.lines().map(|line| line.trim().trim_matches('"').trim()).find(|line| !line.is_empty())?;
+    if line.chars().count() <= limits::TITLE_LENGTH {
+        return Some(line.to_owned());
+    }
+    let start: String = line.chars().take(limits::TITLE_LENGTH - 3).collect();
+    Some(format!("{start}..."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_title_that_nobody_gave_is_replaced() {
+        assert!(is_default("New session - 2026-11-15T09:00:00.000Z"));
+        assert!(!is_default("New session - mine"));
+        assert!(!is_default("Child session - 2026-11-15T09:00:00.000Z"));
+        assert!(!is_default("Fix the build"));
+    }
+
+    #[test]
+    fn a_title_is_one_line_without_thoughts() {
+        let long = "x".repeat(101);
+        let cut = format!("{}...", "x".repeat(97));
+        for (said, title) in [
+            ("Fix the build", Some("Fix the build")),
+            ("<think>a\nb</think>\n\n  \"Fix the build\" \nmore", Some("Fix the build")),
+            ("one<think>thinking without end", Some("one")),
+            ("  \n", None),
+            ("<think>only</think>", None),
+            (long.as_str(), Some(cut.as_str())),
+        ] {
+            assert_eq!(clean(said).as_deref(), title, "{said}");
+        }
+    }
+}
