@@ -19,7 +19,6 @@ mod act;
 mod agent;
 mod attempt;
 mod budget;
-mod catalogue;
 mod compaction;
 mod context;
 mod doom;
@@ -51,7 +50,6 @@ use llm::Model;
 use protocol::TurnEnd;
 
 pub use agent::built_in;
-pub use catalogue::{Catalogue, Facts};
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
 pub use tools::{Skill, ToolOptions};

@@ -24,6 +24,11 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Whether it ends waits that take too long by itself. Who calls one that does not has to do it.
+    fn keeps_deadlines(&self) -> bool {
+        false
+    }
+
     /// Starts one call.
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>>;
 }

@@ -11,7 +11,7 @@ use super::compaction::Why;
 use super::role::Voice;
 use super::run::{Flow, Loop, Stage};
 use super::tools::Fate;
-use super::{catalogue, limits, structured};
+use super::{limits, structured};
 
 /// How a step ended.
 struct Ended {
@@ -188,7 +188,7 @@ impl Loop<'_> {
     /// Counts what a step has used.
     fn count(&mut self, voice: &Voice, finish: Option<(Finish, Usage)>) -> Ended {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
-        let (tokens, cost) = (tokens(usage), catalogue::cost(&voice.facts.cost, usage));
+        let (tokens, cost) = (tokens(usage), Number(voice.prices.cost(&usage)));
         self.meter.spend(cost, &tokens);
         Ended { reason, tokens, cost }
     }

@@ -10,8 +10,6 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits;
-
 /// A tool the model called.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Called {
@@ -40,9 +38,21 @@ pub(super) struct Failed {
 }
 
 /// Asks once.
-pub(super) async fn attempt(turn: &Turn, model: &dyn Model, request: Request) -> Result<Heard, Failed> {
-    let mut listener =
-        Listener { turn, heard: Heard::default(), open: Vec::new(), metadata: HashMap::new(), said: false };
+pub(super) async fn attempt(
+    turn: &Turn,
+    model: &dyn Model,
+    waits: Waits,
+    request: Request,
+) -> Result<Heard, Failed> {
+    let waits = if model.keeps_deadlines() { Waits::FOREVER } else { waits };
+    let mut listener = Listener {
+        turn,
+        waits,
+        heard: Heard::default(),
+        open: Vec::new(),
+        metadata: HashMap::new(),
+        said: false,
+    };
     match listener.listen(model, request).await {
         Ok(()) => {
             listener.close().await;
@@ -52,8 +62,23 @@ pub(super) async fn attempt(turn: &Turn, model: &dyn Model, request: Request) ->
     }
 }
 
+/// How long a model may be silent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waits {
+    /// At first.
+    pub(super) first: Duration,
+    /// From one sign of life to the next.
+    pub(super) next: Duration,
+}
+
+impl Waits {
+    /// As good as for ever, for models that end their waits themselves.
+    const FOREVER: Self = Self { first: Duration::from_hours(48), next: Duration::from_hours(48) };
+}
+
 struct Listener<'a> {
     turn: &'a Turn,
+    waits: Waits,
     heard: Heard,
     /// Texts and reasonings that have begun and not ended.
     open: Vec<Block>,
@@ -70,9 +95,10 @@ enum Block {
 
 impl Listener<'_> {
     async fn listen(&mut self, model: &dyn Model, request: Request) -> Result<(), Error> {
-        let first = Instant::now() + limits::FIRST_CHUNK;
+        let Waits { first: wait, next: pause } = self.waits;
+        let first = Instant::now() + wait;
         let stalled = |deadline, after: Duration| move |_| Error::Stalled { deadline, after };
-        let silent = stalled(Deadline::FirstChunk, limits::FIRST_CHUNK);
+        let silent = stalled(Deadline::FirstChunk, wait);
         let mut stream = timeout_at(first, model.stream(request)).await.map_err(&silent)??;
         let mut next = timeout_at(first, stream.next()).await.map_err(&silent)?;
         while let Some(event) = next {
@@ -82,9 +108,9 @@ impl Listener<'_> {
                 break;
             }
             self.hear(event).await;
-            next = timeout_at(Instant::now() + limits::NEXT_CHUNK, stream.next())
+            next = timeout_at(Instant::now() + pause, stream.next())
                 .await
-                .map_err(stalled(Deadline::NextChunk, limits::NEXT_CHUNK))?;
+                .map_err(stalled(Deadline::NextChunk, pause))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// From asking a model to its first sign of life.
+/// From asking a model that keeps no deadlines of its own to its first sign of life.
 pub const FIRST_CHUNK: Duration = Duration::from_mins(5);
 
 /// From one sign of life to the next. Only what says something counts; a provider's keep-alives do not.

@@ -1,15 +1,13 @@
 //! What the loop needs to know and cannot find out by itself.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use protocol::agent::Agent;
-use protocol::config::{Budget, Compaction};
+use protocol::config::{Budget, Compaction, Limits};
 use protocol::message::ModelRef;
 
 use super::agent::built_in;
-use super::catalogue::Catalogue;
 use super::guidance::Instructions;
 use super::tools::ToolOptions;
 
@@ -18,8 +16,6 @@ use super::tools::ToolOptions;
 pub struct Options {
     /// The agents that can be asked for, with their rules. See [`built_in`].
     pub agents: Vec<Agent>,
-    /// Where models are looked up.
-    pub catalogue: Arc<dyn Catalogue>,
     /// The model for titles, if not the one that answers.
     pub small_model: Option<ModelRef>,
     /// What people want every agent to know.
@@ -28,6 +24,8 @@ pub struct Options {
     pub compaction: Compaction,
     /// What may be used.
     pub budget: Budget,
+    /// Bounds of waits and repetitions that are not the defaults in [`limits`](super::limits).
+    pub limits: Limits,
     /// How deep subagents may nest; 0 for none at all.
     pub subagent_depth: u32,
     /// Whether a turn goes on after a person refused something.
@@ -42,11 +40,11 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             agents: built_in(&[]),
-            catalogue: Arc::new(BTreeMap::new()),
             small_model: None,
             instructions: Arc::new(Vec::new()),
             compaction: Compaction::default(),
             budget: Budget::default(),
+            limits: Limits::default(),
             subagent_depth: 1,
             continue_on_deny: false,
             hidden: Vec::new(),
@@ -62,6 +60,7 @@ impl fmt::Debug for Options {
             .field("small_model", &self.small_model)
             .field("compaction", &self.compaction)
             .field("budget", &self.budget)
+            .field("limits", &self.limits)
             .field("subagent_depth", &self.subagent_depth)
             .field("continue_on_deny", &self.continue_on_deny)
             .field("hidden", &self.hidden)

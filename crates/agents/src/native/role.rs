@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use llm::catalogue::Prices;
 use llm::{Model, Request, Sampling};
 use protocol::agent::Agent;
 use protocol::message::ModelRef;
@@ -9,7 +10,6 @@ use protocol::request::{Action, Rule};
 use protocol::session::Tokens;
 use protocol::{Extra, Session};
 
-use super::catalogue::Facts;
 use super::compaction::Window;
 use super::permission::Permissions;
 use super::{Inner, agent};
@@ -28,7 +28,7 @@ pub(super) struct Role<'a> {
 pub(super) struct Voice {
     pub(super) model: ModelRef,
     pub(super) provider: Arc<dyn Model>,
-    pub(super) facts: Facts,
+    pub(super) prices: Prices,
     pub(super) window: Window,
 }
 
@@ -50,9 +50,11 @@ impl Inner {
             let known: Vec<&str> = self.models.keys().map(String::as_str).collect();
             format!("there is no provider \"{id}\"; known providers: {}", known.join(", "))
         })?;
-        let facts = self.options.catalogue.facts(model).unwrap_or_default();
-        let window = Window::new(&facts.limit, self.options.compaction.reserved);
-        Ok(Voice { model: model.clone(), provider, facts, window })
+        let about = provider.about(&model.model_id);
+        let limit = about.map(|about| about.limit).unwrap_or_default();
+        let prices = about.map(|about| about.prices.clone()).unwrap_or_default();
+        let window = Window::new(limit, self.options.compaction.reserved);
+        Ok(Voice { model: model.clone(), provider, prices, window })
     }
 
     /// Whether conversations are summarised without being asked.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
+use protocol::config::Positive;
 use protocol::{AgentEvent, MessageError, Millis};
 
-use super::attempt::{Failed, Heard, attempt};
+use super::attempt::{Failed, Heard, Waits, attempt};
 use super::{Inner, failure, limits};
 
 /// Why there is no answer.
@@ -36,14 +37,20 @@ pub(super) async fn step(
     model: &dyn Model,
     request: &Request,
 ) -> Result<Heard, GaveUp> {
+    let bounds = &inner.options.limits;
+    let most = bounds.retries.unwrap_or(limits::RETRIES);
+    let waits = Waits {
+        first: bounds.first_chunk_seconds.map_or(limits::FIRST_CHUNK, Positive::seconds),
+        next: bounds.next_chunk_seconds.map_or(limits::NEXT_CHUNK, Positive::seconds),
+    };
     let mut retries = 0;
     loop {
-        let Failed { error, said } = match attempt(turn, model, request_no(request, retries)).await {
+        let Failed { error, said } = match attempt(turn, model, waits, request_no(request, retries)).await {
             Ok(heard) => return Ok(heard),
             Err(failed) => failed,
         };
         let wait = match error.retry_at(&request.model.provider) {
-            Retry::After { delay_hint } if retries < limits::RETRIES => {
+            Retry::After { delay_hint } if retries < most => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
             _ => return Err(GaveUp { error, said, until: None }),

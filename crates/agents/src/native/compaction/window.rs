@@ -1,7 +1,7 @@
 //! How much of a conversation fits into a model's context. Pure.
 
+use llm::catalogue::Limit;
 use llm::{AssistantContent, Message, UserContent};
-use protocol::provider::ModelLimit;
 use protocol::session::Tokens;
 
 use crate::native::limits;
@@ -26,7 +26,7 @@ impl Window {
     ///
     /// Output never takes more than half of the context, and what is left free by default never more than half of
     /// the input: a model whose limits are all the same would otherwise be summarised after every step.
-    pub(in crate::native) fn new(limit: &ModelLimit, reserved: Option<u64>) -> Self {
+    pub(in crate::native) fn new(limit: Limit, reserved: Option<u64>) -> Self {
         let half = |whole: u64| if whole == 0 { u64::MAX } else { whole / 2 };
         let output = if limit.output == 0 { limits::OUTPUT_TOKENS } else { limit.output };
         let output = output.min(limits::OUTPUT_TOKENS).min(half(limit.context)).max(1);
@@ -87,12 +87,10 @@ fn message(message: &Message) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use protocol::Rest;
-
     use super::*;
 
     fn window(context: u64, input: Option<u64>, output: u64, reserved: Option<u64>) -> Window {
-        Window::new(&ModelLimit { context, input, output, extra: Rest::NONE }, reserved)
+        Window::new(Limit { context, input, output }, reserved)
     }
 
     #[track_caller]

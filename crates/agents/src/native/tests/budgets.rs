@@ -10,7 +10,6 @@ use protocol::{EndReason, EventBody, Message, Session, ToolState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::compaction::small;
 use super::harness::{Person, World};
 use super::puppet::{Puppet, Reply};
 use crate::native::{Options, built_in};
@@ -19,7 +18,7 @@ fn options(budget: Value) -> Options {
     use protocol::request::{Action, Rule};
     let budget: Budget = serde_json::from_value(budget).unwrap();
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
-    Options { catalogue: Arc::new(small()), budget, agents, ..Options::default() }
+    Options { agents, budget, ..Options::default() }
 }
 
 /// A model that lists the directory for ever, at 1,000 tokens in and 100 out: 0.003 a step.

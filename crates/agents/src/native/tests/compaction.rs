@@ -1,6 +1,5 @@
 //! Conversations that become too long.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::ports::Page;
@@ -9,7 +8,6 @@ use protocol::config::Compaction;
 use protocol::message::ModelRef;
 use protocol::part::FilePart;
 use protocol::prompt::{PartInput, PartInputBody, PromptInput};
-use protocol::provider::Provider;
 use protocol::{EndReason, EventBody, Extra, Message, PartBody, Session, SessionStatus, ToolState};
 use serde_json::json;
 
@@ -17,26 +15,8 @@ use super::harness::{Person, World};
 use super::puppet::{Puppet, Reply, short};
 use crate::native::Options;
 
-/// A model of which 24,000 tokens are usable.
-pub(super) fn small() -> BTreeMap<String, Provider> {
-    let none = json!({ "text": true, "audio": false, "image": false, "video": false, "pdf": false });
-    let model = json!({
-        "id": "small", "providerID": "demo", "api": { "id": "", "url": "", "npm": "" }, "name": "Small",
-        "capabilities": {
-            "temperature": false, "reasoning": false, "attachment": false, "toolcall": true, "input": none,
-            "output": none, "interleaved": false,
-        },
-        "cost": { "input": 2, "output": 10, "cache": { "read": 0, "write": 0 } },
-        "limit": { "context": 32_000, "output": 8_000 }, "status": "active", "release_date": "",
-    });
-    let provider = json!({
-        "id": "demo", "name": "Demo", "source": "custom", "env": [], "options": {}, "models": { "small": model },
-    });
-    BTreeMap::from([("demo".to_owned(), serde_json::from_value(provider).unwrap())])
-}
-
 fn options(compaction: Compaction) -> Options {
-    Options { catalogue: Arc::new(small()), compaction, ..Options::default() }
+    Options { compaction, ..Options::default() }
 }
 
 async fn world(puppet: &Puppet) -> World {
