@@ -8,7 +8,8 @@
 //!
 //! A file is an object of named scenarios. A scenario has a line `about` it and `steps`: what the model does in
 //! its first, second, ... call since the newest prompt. When a turn needs more steps than are written, the last
-//! one repeats. A step is a list of actions, performed in order; an empty list says nothing at all.
+//! one repeats. A step is a list of actions, performed in order; an empty list says nothing at all. A scenario may
+//! also have `after_summary`: steps in place of the others for a conversation that was summarised meanwhile.
 //!
 //! ```
 //! let file = r#"{
@@ -70,6 +71,7 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 pub use scenario::{Action, ParseError, Scenario, Scenarios, Step, Talk};
 
+use crate::catalogue::{self, Limit};
 use crate::{Error, EventStream, Model, Purpose, Request};
 
 /// The provider's id.
@@ -78,16 +80,25 @@ pub const PROVIDER: &str = "demo";
 /// The friendly scenario that looks at the prompt; the default model when nothing else is configured.
 pub const BATON: &str = "baton";
 
+/// What fits, in tokens: as much as into a real model of medium size.
+pub const CONTEXT: u64 = 128_000;
+
+/// What it may write in one step, in tokens.
+pub const OUTPUT: u64 = 8_192;
+
 /// The scripted model.
 #[derive(Debug, Clone)]
 pub struct Demo {
     scenarios: Arc<Scenarios>,
+    about: Arc<catalogue::Model>,
 }
 
 impl Demo {
     /// A model that knows these scenarios, besides [`BATON`].
     pub fn new(scenarios: Scenarios) -> Self {
-        Self { scenarios: Arc::new(scenarios) }
+        let mut about = catalogue::Model::named(PROVIDER);
+        about.limit = Limit { context: CONTEXT, input: None, output: OUTPUT };
+        Self { scenarios: Arc::new(scenarios), about: Arc::new(about) }
     }
 
     /// A model with the built-in scenarios. Fails only if the file built into the program is broken.
@@ -115,7 +126,8 @@ impl Demo {
                         .scenarios
                         .get(&choice.name)
                         .ok_or_else(|| Error::UnknownModel(format!("{PROVIDER}/{}", choice.name)))?;
-                    play::script(scenario.step(choice::step_number(request)), request, choice.tuning)?
+                    let step = scenario.step(choice::step_number(request), side::is_summarised(request));
+                    play::script(step, request, choice.tuning)?
                 }
             }
         };
@@ -127,6 +139,10 @@ impl Model for Demo {
     fn knows(&self, model: &str) -> bool {
         let name = choice::Choice::parse(model).name;
         name == BATON || self.scenarios.get(&name).is_some()
+    }
+
+    fn about(&self, model: &str) -> Option<&catalogue::Model> {
+        self.knows(model).then_some(&self.about)
     }
 
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>> {

@@ -10,6 +10,7 @@ use super::choice::Tuning;
 use super::scenario::{Action, Talk};
 use crate::{
     AssistantContent, Error, EventStream, Headers, Message, ModelEvent, Request, Usage, UserContent,
+    complaint,
 };
 
 /// One moment of a stream.
@@ -228,16 +229,13 @@ fn length(message: &Message) -> usize {
     }
 }
 
+/// What comes of a refusal is the same as for any other provider.
 fn refusal(status: u16, headers: &Headers, body: Option<&Value>) -> Error {
     let headers = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
-    let message = body
-        .and_then(|body| body.pointer("/error/message").or(body.pointer("/message")).or(Some(body)))
-        .and_then(Value::as_str)
-        .map_or_else(|| format!("the provider answered with status {status}"), str::to_owned);
     let body = match body {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    Error::Http { status, message, headers, body }
+    complaint::refusal(status, headers, body)
 }

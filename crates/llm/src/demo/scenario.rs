@@ -20,12 +20,16 @@ pub struct Scenario {
     pub about: String,
     /// What the first, second, ... call since the newest prompt does. Never empty.
     pub steps: Vec<Step>,
+    /// The same for a conversation that was summarised; empty if that makes no difference.
+    pub after_summary: Vec<Step>,
 }
 
 impl Scenario {
     /// What call number `index` does; the last step repeats.
-    pub(super) fn step(&self, index: usize) -> &[Action] {
-        self.steps.get(index).or(self.steps.last()).map(Vec::as_slice).unwrap_or_default()
+    pub(super) fn step(&self, index: usize, summarised: bool) -> &[Action] {
+        let other = summarised && !self.after_summary.is_empty();
+        let steps = if other { &self.after_summary } else { &self.steps };
+        steps.get(index).or(steps.last()).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -162,6 +166,8 @@ impl Scenarios {
 struct Loose {
     about: String,
     steps: Vec<Vec<Value>>,
+    #[serde(default)]
+    after_summary: Vec<Vec<Value>>,
 }
 
 impl Loose {
@@ -169,24 +175,32 @@ impl Loose {
         if self.steps.is_empty() {
             return Err(ParseError::NoSteps { scenario: scenario.to_owned() });
         }
-        let mut steps = Vec::with_capacity(self.steps.len());
-        for (step, actions) in self.steps.into_iter().enumerate() {
-            let mut read = Vec::with_capacity(actions.len());
-            for (action, value) in actions.into_iter().enumerate() {
-                let place = |message: String| ParseError::Action {
-                    scenario: scenario.to_owned(),
-                    step: step + 1,
-                    action: action + 1,
-                    message,
-                };
-                let parsed = serde_json::from_value(value).map_err(|error| place(error.to_string()))?;
-                check(&parsed, &read).map_err(|message| place(message.to_owned()))?;
-                read.push(parsed);
-            }
-            steps.push(read);
-        }
-        Ok(Scenario { about: self.about, steps })
+        let first = self.steps.len();
+        let steps = read(self.steps, scenario, 0)?;
+        // Counted on, so that an error names one place.
+        let after_summary = read(self.after_summary, scenario, first)?;
+        Ok(Scenario { about: self.about, steps, after_summary })
     }
+}
+
+fn read(loose: Vec<Vec<Value>>, scenario: &str, before: usize) -> Result<Vec<Step>, ParseError> {
+    let mut steps = Vec::with_capacity(loose.len());
+    for (step, actions) in loose.into_iter().enumerate() {
+        let mut read = Vec::with_capacity(actions.len());
+        for (action, value) in actions.into_iter().enumerate() {
+            let place = |message: String| ParseError::Action {
+                scenario: scenario.to_owned(),
+                step: before + step + 1,
+                action: action + 1,
+                message,
+            };
+            let parsed = serde_json::from_value(value).map_err(|error| place(error.to_string()))?;
+            check(&parsed, &read).map_err(|message| place(message.to_owned()))?;
+            read.push(parsed);
+        }
+        steps.push(read);
+    }
+    Ok(steps)
 }
 
 /// What the types cannot say: how an action fits with itself and with those before it.

@@ -2,7 +2,7 @@
 
 use super::choice;
 use super::scenario::{Action, Talk};
-use crate::{Finish, Message, Request};
+use crate::{AssistantContent, Finish, Message, Request};
 
 /// Longest title, in characters.
 const TITLE: usize = 50;
@@ -24,13 +24,23 @@ pub(super) fn title(request: &Request) -> Vec<Action> {
     said(title.chars().take(TITLE).collect())
 }
 
+/// How every summary begins.
+const SUMMARY: &str = "Summary by the demo model:";
+
 /// A summary: how much was said, which is all a script can honestly tell.
 pub(super) fn summary(request: &Request) -> Vec<Action> {
-    let count =
-        |wanted: fn(&Message) -> bool| request.messages.iter().filter(|message| wanted(message)).count();
-    let prompts = count(|message| matches!(message, Message::User(_)));
-    let answers = count(|message| matches!(message, Message::Assistant(_)));
-    said(format!("Summary by the demo model: so far {prompts} from the person, {answers} from the model."))
+    let lines = choice::prompt(request).lines().count();
+    said(format!("{SUMMARY} what came before this has {lines} lines."))
+}
+
+/// Whether the conversation begins with such a summary.
+pub(super) fn is_summarised(request: &Request) -> bool {
+    request.messages.iter().any(|message| match message {
+        Message::Assistant(said) => {
+            said.iter().any(|it| matches!(it, AssistantContent::Text(text) if text.starts_with(SUMMARY)))
+        }
+        Message::User(_) | Message::Tool(_) => false,
+    })
 }
 
 fn said(text: String) -> Vec<Action> {

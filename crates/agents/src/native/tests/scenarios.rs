@@ -41,6 +41,11 @@ async fn every_scenario_tells_its_story() {
         "tool_error",
         "doom_loop",
         "doom_parallel",
+        "context_overflow",
+        "context_overflow_final",
+        "context_overflow_400",
+        "context_overflow_forever",
+        "structured",
     ] {
         insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Person::Agrees).await);
     }
