@@ -18,7 +18,7 @@ pub use edit::{Change, Replacement, current, edit, plan, write};
 pub(crate) use edit::{save, text};
 pub(crate) use ends::{LineEnds, split_mark};
 pub use error::Error;
-pub use list::{Listing, list};
+pub use list::{Listing, alike, list};
 pub(crate) use lock::hold;
 pub use media::{MAX_MEDIA, Media, media};
 pub(crate) use read::load;

@@ -10,7 +10,7 @@ use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, Rule};
 
 pub(crate) use approvals::Approvals;
-pub(super) use command::{Command, commands};
+pub(super) use command::{Command, Place, commands};
 pub use rules::{defaults, evaluate, matches};
 
 use super::tools::Failure;

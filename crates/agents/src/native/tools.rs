@@ -12,6 +12,7 @@ mod grep;
 mod input;
 mod invalid;
 mod list;
+mod nearby;
 mod options;
 mod paths;
 mod question;
@@ -77,6 +78,7 @@ pub(super) struct Call<'a> {
     /// Environment variables commands must not see.
     pub(super) hidden: &'a [String],
     pub(super) options: &'a ToolOptions,
+    loaded: &'a nearby::Loaded,
     /// Whether there are subagents to hand something to.
     pub(super) may_delegate: bool,
     /// The model's id of the call.

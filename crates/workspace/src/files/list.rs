@@ -1,9 +1,12 @@
 //! Listing a directory.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Error, MAX_ENTRIES};
+
+/// Most names that are suggested for one that does not exist.
+const MAX_ALIKE: usize = 3;
 
 /// The entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +38,22 @@ pub fn list(path: &Path) -> Result<Listing, Error> {
     Ok(Listing { names, omitted })
 }
 
+/// Files beside one that does not exist, whose names are like its name; a few.
+pub fn alike(path: &Path) -> Vec<PathBuf> {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().to_lowercase());
+    let (Some(directory), Some(wanted)) = (path.parent(), name(path)) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let stem = wanted.split('.').find(|part| !part.is_empty()).unwrap_or(&wanted).to_owned();
+    let alike = |path: &PathBuf| {
+        name(path).is_some_and(|name| name.contains(&stem) || (name.len() > 3 && wanted.contains(&name)))
+    };
+    let mut found: Vec<PathBuf> =
+        entries.flatten().take(MAX_ENTRIES).map(|entry| entry.path()).filter(alike).collect();
+    found.sort();
+    found.truncate(MAX_ALIKE);
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use tempfile::TempDir;
@@ -57,6 +76,22 @@ mod tests {
         );
         assert!(matches!(list(&directory.path().join("a.txt")), Err(Error::NotDirectory(_))));
         assert!(matches!(list(&directory.path().join("none")), Err(Error::NotFound(_))));
+    }
+
+    #[test]
+    fn names_that_may_have_been_meant_are_found() {
+        let directory = TempDir::new().unwrap();
+        for name in ["main.rs", "Main.test.rs", "other.rs", "README.md"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let alike = |name: &str| {
+            let found = alike(&directory.path().join(name)).into_iter();
+            found.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(alike("main.ts"), ["Main.test.rs", "main.rs"]);
+        assert_eq!(alike("readme"), ["README.md"]);
+        assert_eq!(alike("nothing"), Vec::<String>::new());
+        assert_eq!(alike("no/such/main.rs"), Vec::<String>::new());
     }
 
     #[test]

@@ -1,317 +1,213 @@
 //! The commands in a command line, so that rules can be about each of them.
 //!
-//! This is not a shell. It only has to be on the safe side: whatever it does not understand makes a command
-//! opaque, and an opaque command is not allowed by a rule about its first word.
+//! The line is read with the grammar of tree-sitter, so that commands are found wherever a shell would run them: in
+//! lists, loops, functions, substitutions and here documents. What a rule cannot judge by reading makes a command
+//! opaque, and an opaque command is not allowed by a rule about its first word. Whatever the grammar does not
+//! understand is opaque as a whole.
+
+mod arity;
+mod words;
+
+use tree_sitter::{Node, Parser};
+
+use arity::naming;
+
+/// Longer lines are not read; they are opaque.
+const MAX_LINE: usize = 64 * 1024;
+
+/// Words that run the command after them and change nothing about what it does.
+const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
+
+/// Commands whose arguments are files, so that a plain name can be one, too.
+const FILE_COMMANDS: [&str; 36] = [
+    "awk", "cat", "cd", "chgrp", "chmod", "chown", "cp", "cut", "diff", "du", "file", "find", "grep", "head",
+    "less", "ln", "ls", "mkdir", "more", "mv", "pushd", "readlink", "rg", "rm", "rmdir", "rsync", "sed",
+    "sort", "source", "stat", "tail", "tar", "tee", "touch", "truncate", "wc",
+];
+
+/// Those of them that make the directories they need.
+const CREATING: [&str; 3] = ["mkdir", "rsync", "tar"];
 
 /// One simple command of a command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::native) struct Command {
     /// As it was written.
     pub(in crate::native) text: String,
     /// Its words, without quotes.
     pub(in crate::native) words: Vec<String>,
+    /// Where its input comes from or its output goes, if that is a file.
+    pub(in crate::native) files: Vec<String>,
     /// Whether it may do more than its words show: substitutions, variables, redirections, open quotes.
     pub(in crate::native) opaque: bool,
 }
 
 impl Command {
+    fn opaque(text: &str) -> Self {
+        Self { text: text.trim().to_owned(), opaque: true, ..Self::default() }
+    }
+
+    fn name(&self) -> &str {
+        self.words.first().map(String::as_str).unwrap_or_default()
+    }
+
     /// Whether it only changes the shell's directory.
     pub(in crate::native) fn moves(&self) -> bool {
-        matches!(self.words.first().map(String::as_str), Some("cd" | "pushd" | "popd"))
+        matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
     /// What a reply of `always` allows: the same program, or the same part of it, with any arguments.
     pub(in crate::native) fn always(&self) -> String {
-        if self.opaque {
-            return self.text.clone();
+        match naming(&self.words) {
+            Some(named) if !self.opaque => format!("{} *", named.join(" ")),
+            _ => self.text.clone(),
         }
-        let named = arity(&self.words).min(self.words.len());
-        let prefix: Vec<&str> = self.words.iter().take(named).map(String::as_str).collect();
-        format!("{} *", prefix.join(" "))
     }
 
     /// Arguments that name a place which could be outside of the project.
-    pub(in crate::native) fn places(&self) -> impl Iterator<Item = &str> {
-        self.words
-            .iter()
-            .skip(1)
-            .map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value))
-            .filter(|word| word.starts_with(['/', '~']) || word.split('/').any(|component| component == ".."))
+    pub(in crate::native) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        let (name, on_files) = (self.name(), FILE_COMMANDS.contains(&self.name()));
+        let creates = CREATING.contains(&name);
+        let values = self.words.iter().skip(1).filter_map(|word| match word.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => (!word.starts_with('-')).then_some(word.as_str()),
+        });
+        let arguments = values.map(move |path| Place { path, creates });
+        let arguments = arguments.filter(move |place| on_files || place.leads_away());
+        arguments.chain(self.files.iter().map(|path| Place { path, creates: false }))
     }
 }
 
-/// How many words name what a command does. Programs with subcommands need more than one.
-fn arity(words: &[String]) -> usize {
-    let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
-    match (word(0), word(1)) {
-        ("git", "remote" | "stash" | "config" | "worktree" | "submodule")
-        | ("npm" | "pnpm" | "yarn" | "bun", "run" | "exec" | "init" | "view")
-        | ("docker", "compose" | "container" | "image" | "network" | "volume")
-        | ("cargo", "run" | "add")
-        | ("aws" | "az" | "gcloud" | "gh" | "doctl" | "sfdx", _) => 3,
-        (
-            "git" | "npm" | "pnpm" | "yarn" | "bun" | "cargo" | "docker" | "kubectl" | "go" | "make" | "pip"
-            | "python" | "terraform" | "systemctl" | "brew" | "apt",
-            _,
-        ) => 2,
-        _ => 1,
+/// A word that may be a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::native) struct Place<'a> {
+    pub(in crate::native) path: &'a str,
+    /// Whether directories may come into being that are not there yet.
+    pub(in crate::native) creates: bool,
+}
+
+impl Place<'_> {
+    /// Whether it is in somebody's home, wherever that is.
+    pub(in crate::native) fn is_home(&self) -> bool {
+        self.path.starts_with('~') || self.path.starts_with("$HOME") || self.path.starts_with("${HOME}")
+    }
+
+    fn leads_away(&self) -> bool {
+        self.path.starts_with('/')
+            || self.is_home()
+            || self.path.split('/').any(|component| component == "..")
     }
 }
 
-/// The simple commands of a line, those in substitutions included.
+/// The simple commands of a line, those in substitutions included, in the order they are written.
 pub(in crate::native) fn commands(line: &str) -> Vec<Command> {
+    read(line).unwrap_or_else(|| vec![Command::opaque(line)])
+}
+
+fn read(line: &str) -> Option<Vec<Command>> {
+    if line.len() > MAX_LINE {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    let tree = parser.parse(line, None)?;
+    let root = tree.root_node();
     let mut found = Vec::new();
-    Reader { rest: line, found: &mut found }.read();
-    found
+    let mut says_something = false;
+    for node in descendants(root) {
+        says_something |= node.is_named() && !matches!(node.kind(), "program" | "comment");
+        found.extend(command(node, line));
+    }
+    if root.has_error() {
+        for command in &mut found {
+            command.opaque = true;
+        }
+    }
+    if root.has_error() || (found.is_empty() && says_something) {
+        found.push(Command::opaque(line));
+    }
+    Some(found)
 }
 
-struct Reader<'a, 'f> {
-    rest: &'a str,
-    found: &'f mut Vec<Command>,
-}
-
-#[derive(Default)]
-struct Draft {
-    text: String,
-    words: Vec<String>,
-    word: Option<String>,
-    opaque: bool,
-}
-
-impl Draft {
-    fn push(&mut self, character: char) {
-        self.text.push(character);
-        self.word.get_or_insert_default().push(character);
-    }
-
-    fn end_word(&mut self) {
-        self.words.extend(self.word.take());
-    }
-}
-
-impl Reader<'_, '_> {
-    fn next(&mut self) -> Option<char> {
-        let character = self.rest.chars().next()?;
-        self.rest = self.rest.get(character.len_utf8()..).unwrap_or_default();
-        Some(character)
-    }
-
-    fn skip(&mut self, text: &str) -> bool {
-        self.rest.strip_prefix(text).map(|rest| self.rest = rest).is_some()
-    }
-
-    fn read(&mut self) {
-        let mut draft = Draft::default();
-        while let Some(character) = self.next() {
-            match character {
-                '\'' => self.single(&mut draft),
-                '"' => self.double(&mut draft),
-                '\\' if self.skip("\n") => draft.text.push(' '),
-                '\\' => {
-                    draft.text.push('\\');
-                    match self.next() {
-                        Some(escaped) => draft.push(escaped),
-                        None => draft.opaque = true,
-                    }
-                }
-                '$' | '`' => self.substitution(character, &mut draft),
-                '<' | '>' => self.redirection(character, &mut draft),
-                '#' if draft.word.is_none() => {
-                    self.rest = self.rest.find('\n').and_then(|at| self.rest.get(at..)).unwrap_or_default();
-                }
-                ';' | '&' | '|' | '\n' | '(' | ')' => self.finish(&mut draft),
-                space if space.is_whitespace() => {
-                    draft.text.push(space);
-                    draft.end_word();
-                }
-                other => draft.push(other),
-            }
+/// The command that a node is, if it is one.
+fn command(node: Node<'_>, line: &str) -> Option<Command> {
+    let parent = node.parent().map_or("", |parent| parent.kind());
+    match node.kind() {
+        "command" => Some(simple(node, line)),
+        "redirected_statement" => {
+            let inner = node.child_by_field_name("body").map_or("", |body| body.kind());
+            let files = redirected(node, line);
+            // That of a simple command is part of it.
+            (inner != "command" && !files.is_empty())
+                .then(|| Command { files, ..Command::opaque(words::text(node, line)) })
         }
-        self.finish(&mut draft);
-    }
-
-    fn finish(&mut self, draft: &mut Draft) {
-        let mut draft = std::mem::take(draft);
-        draft.end_word();
-        let text = draft.text.trim().to_owned();
-        if !text.is_empty() {
-            self.found.push(Command { text, words: draft.words, opaque: draft.opaque });
+        // What is set here may change what every other command does.
+        "declaration_command" | "unset_command" | "variable_assignments" => {
+            Some(Command::opaque(words::text(node, line)))
         }
-    }
-
-    fn single(&mut self, draft: &mut Draft) {
-        draft.text.push('\'');
-        draft.word.get_or_insert_default();
-        loop {
-            match self.next() {
-                Some('\'') => return draft.text.push('\''),
-                Some(character) => draft.push(character),
-                None => return draft.opaque = true,
-            }
+        "variable_assignment"
+            if !matches!(parent, "command" | "declaration_command" | "variable_assignments") =>
+        {
+            Some(Command::opaque(words::text(node, line)))
         }
-    }
-
-    fn double(&mut self, draft: &mut Draft) {
-        draft.text.push('"');
-        draft.word.get_or_insert_default();
-        loop {
-            match self.next() {
-                Some('"') => return draft.text.push('"'),
-                Some('\\') => {
-                    draft.text.push('\\');
-                    match self.next() {
-                        Some(escaped) => draft.push(escaped),
-                        None => return draft.opaque = true,
-                    }
-                }
-                Some(character @ ('$' | '`')) => self.substitution(character, draft),
-                Some(character) => draft.push(character),
-                None => return draft.opaque = true,
-            }
-        }
-    }
-
-    /// A variable, or a command within a command, which is then a command of its own.
-    fn substitution(&mut self, opening: char, draft: &mut Draft) {
-        draft.opaque = true;
-        draft.push(opening);
-        let inner = if opening == '`' {
-            self.rest.split_once('`').map(|(inner, _)| inner)
-        } else if self.rest.starts_with('(') {
-            enclosed(self.rest)
-        } else {
-            None
-        };
-        let Some(inner) = inner else { return };
-        Reader { rest: inner.trim_start_matches('('), found: self.found }.read();
-        // Over the inner text and its closing character; the opening parenthesis counts for `$(`.
-        let length = inner.len() + 1;
-        let taken = self.rest.get(..length).unwrap_or(self.rest).to_owned();
-        for character in taken.chars() {
-            draft.push(character);
-        }
-        self.rest = self.rest.get(length..).unwrap_or_default();
-    }
-
-    /// Output into nothing or into another stream is harmless, everything else makes a command opaque.
-    fn redirection(&mut self, sign: char, draft: &mut Draft) {
-        draft.text.push(sign);
-        if sign == '>' {
-            for harmless in ["&1", "&2", "/dev/null", " /dev/null"] {
-                let ends = |rest: &str| {
-                    rest.chars().next().is_none_or(|next| next.is_whitespace() || ";&|)".contains(next))
-                };
-                if self.rest.strip_prefix(harmless).is_some_and(ends) {
-                    self.skip(harmless);
-                    draft.text.push_str(harmless);
-                    // `2` in `2>` is the number of a stream, not a word.
-                    if matches!(draft.word.as_deref(), Some("1" | "2")) {
-                        draft.word = None;
-                    }
-                    return draft.end_word();
-                }
-            }
-        }
-        draft.opaque = true;
-        draft.end_word();
+        _ => None,
     }
 }
 
-/// What is between a parenthesis and the one that closes it, the opening one included.
-fn enclosed(text: &str) -> Option<&str> {
-    let mut depth = 0_usize;
-    for (at, character) in text.char_indices() {
-        match character {
-            '(' => depth += 1,
-            ')' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return text.get(..at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+fn simple(node: Node<'_>, line: &str) -> Command {
+    let statement = node.parent().filter(|parent| {
+        parent.kind() == "redirected_statement" && parent.child_by_field_name("body") == Some(node)
+    });
+    let whole = statement.unwrap_or(node);
+    let mut files = redirected(node, line);
+    files.extend(statement.iter().flat_map(|statement| redirected(*statement, line)));
+    let mut parts: Vec<Node<'_>> = node.child_by_field_name("name").into_iter().collect();
+    let mut cursor = node.walk();
+    parts.extend(node.children_by_field_name("argument", &mut cursor));
+    // `time make` is `make`.
+    let spare = parts.windows(2).take_while(|pair| {
+        let [one, next] = pair else { return false };
+        PREFIXES.contains(&words::text(*one, line)) && !words::text(*next, line).starts_with('-')
+    });
+    let spare = spare.count();
+    let parts = parts.get(spare..).unwrap_or_default();
+    let words: Vec<String> = parts.iter().map(|part| words::plain(*part, line)).collect();
+    let shown = parts.first().map_or("", |name| words::text(*name, line));
+    let start = parts.first().map_or(whole.start_byte(), Node::start_byte);
+    let rest = line.get(start + shown.len()..whole.end_byte()).unwrap_or_default();
+    let name = words.first().map(String::as_str).unwrap_or_default();
+    let hides = descendants(whole).any(|inner| words::hides(inner.kind()))
+        || descendants(node).any(|inner| inner.kind() == "variable_assignment")
+        || name != shown;
+    // A name in quotes is judged as what it means.
+    let text = format!("{name}{rest}").trim().to_owned();
+    Command { text, words, opaque: hides || !files.is_empty(), files }
+}
+
+/// The files that a statement's redirections are about; nothing and other streams are none.
+fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
+    let mut cursor = node.walk();
+    let redirects = node.children_by_field_name("redirect", &mut cursor);
+    let target = |redirect: Node<'_>| {
+        let destination = redirect.child_by_field_name("destination")?;
+        let path = words::plain(destination, line);
+        let stream = words::text(redirect, line).contains('&')
+            && path.chars().all(|character| character.is_ascii_digit() || character == '-');
+        (path != "/dev/null" && !stream).then_some(path)
+    };
+    redirects.filter_map(target).collect()
+}
+
+/// A node and everything in it, in the order it is written. Not recursive: lines can nest as deep as they like.
+fn descendants(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    let mut open = vec![node];
+    std::iter::from_fn(move || {
+        let node = open.pop()?;
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        open.extend(children.into_iter().rev());
+        Some(node)
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(line: &str) -> Vec<String> {
-        commands(line)
-            .into_iter()
-            .map(|command| format!("{}{}", if command.opaque { "!" } else { "" }, command.text))
-            .collect()
-    }
-
-    #[test]
-    fn lines_are_split_into_commands() {
-        assert_eq!(texts("touch a && echo done"), ["touch a", "echo done"]);
-        assert_eq!(texts("a; b | c || d & e\nf"), ["a", "b", "c", "d", "e", "f"]);
-        assert_eq!(texts("(cd x && make)"), ["cd x", "make"]);
-        assert_eq!(texts("echo 'a; b' \"c && d\" e\\;f"), ["echo 'a; b' \"c && d\" e\\;f"]);
-        assert_eq!(texts("ls # rm -rf /\npwd"), ["ls", "pwd"]);
-        assert_eq!(texts("  "), Vec::<String>::new());
-    }
-
-    #[test]
-    fn words_have_no_quotes() {
-        let command = &commands("grep -n 'two words' \"a\"b c\\ d ''")[0];
-        assert_eq!(command.words, ["grep", "-n", "two words", "ab", "c d", ""]);
-    }
-
-    #[test]
-    fn what_does_more_than_it_shows_is_opaque() {
-        for line in [
-            "echo $HOME",
-            "cat < x",
-            "echo x > y",
-            "echo 'open",
-            "ls \"$x\"",
-            "cat <<EOF\nhi\nEOF",
-            "echo \\",
-        ] {
-            assert!(commands(line).iter().any(|command| command.opaque), "{line}");
-        }
-        for line in ["echo '$HOME `x` > y'", "ls 2>/dev/null", "make >/dev/null 2>&1", "ls > /dev/null; pwd"]
-        {
-            assert!(commands(line).iter().all(|command| !command.opaque), "{line}");
-        }
-        assert!(commands("echo x >/dev/nullified")[0].opaque);
-    }
-
-    #[test]
-    fn commands_in_commands_are_found() {
-        assert_eq!(texts("echo $(rm -rf x) y"), ["rm -rf x", "!echo $(rm -rf x) y"]);
-        assert_eq!(texts("echo \"a `rm x` b\""), ["rm x", "!echo \"a `rm x` b\""]);
-        assert_eq!(
-            texts("echo $(echo $(rm x); ls)"),
-            ["rm x", "!echo $(rm x)", "ls", "!echo $(echo $(rm x); ls)"]
-        );
-        assert_eq!(texts("echo $(rm x"), ["!echo $", "rm x"]);
-        assert_eq!(texts("echo `rm x"), ["!echo `rm x"]);
-    }
-
-    #[test]
-    fn always_names_the_program_and_its_subcommand() {
-        for (line, always) in [
-            ("touch /else/x", "touch *"),
-            ("git commit -m x", "git commit *"),
-            ("git remote add a b", "git remote add *"),
-            ("npm run build -- -x", "npm run build *"),
-            ("make", "make *"),
-            ("echo $x", "echo $x"),
-        ] {
-            assert_eq!(commands(line)[0].always(), always, "{line}");
-        }
-    }
-
-    #[test]
-    fn places_that_could_be_outside_are_found() {
-        let command = &commands("cp a/b ../x /etc/y ~/z --out=/o ..a a/../b")[0];
-        assert_eq!(command.places().collect::<Vec<_>>(), ["../x", "/etc/y", "~/z", "/o", "a/../b"]);
-        assert!(commands("cd /else")[0].moves());
-    }
-}
+mod tests;

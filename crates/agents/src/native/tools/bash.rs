@@ -1,6 +1,8 @@
 //! `bash`: a command line.
 
-use std::path::{Path, PathBuf};
+mod permit;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -8,12 +10,12 @@ use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use workspace::process::{self, Bounds, Done, Exit, Spec};
+use workspace::output::{self, Cut, End, Omitted};
+use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Failure, Output, Tool, object, paths, truncate};
 use crate::native::limits;
-use crate::native::permission::{Command, Pattern, Verdict, Wish, commands};
 
 #[derive(Deserialize)]
 struct Input {
@@ -34,8 +36,9 @@ impl Tool for Bash {
     fn description(&self) -> String {
         format!(
             "Runs a command line with bash in the working directory and returns what it wrote. It is ended after {} \
-             seconds unless timeout says otherwise. Input is empty; commands that wait for some will not get any. \
-             Redirect the output of what you leave running in the background, or it ends with its next line.",
+             seconds unless timeout says otherwise. Use workdir rather than cd. Input is empty; commands that wait for \
+             some will not get any. Redirect the output of what you leave running in the background, or it ends with \
+             its next line. To find, read and change files, use the tools for that.",
             limits::COMMAND.as_secs()
         )
     }
@@ -54,7 +57,10 @@ impl Tool for Bash {
     }
 
     fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
+        match parse::<Input>(input)?.timeout {
+            Some(0) => Err("timeout has to be at least 1".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
@@ -64,7 +70,7 @@ impl Tool for Bash {
                 Some(directory) => paths::locate(call, directory).await?,
                 None => call.root.directory().to_owned(),
             };
-            permit(call, &input.command).await?;
+            permit::permit(call, &input.command, &directory).await?;
             let deadline =
                 input.timeout.map_or(limits::COMMAND, Duration::from_millis).min(limits::LONGEST_COMMAND);
             let done = execute(call, &input.command, directory, deadline).await?;
@@ -72,43 +78,9 @@ impl Tool for Bash {
             if done.exit == Exit::Cancelled {
                 return Err(Failure::Cancelled);
             }
-            Ok(show(input.command, &done, deadline))
+            Ok(show(call, input.command, &done, deadline).await)
         }
         .boxed()
-    }
-}
-
-async fn permit(call: &Call<'_>, line: &str) -> Result<(), Failure> {
-    let commands = commands(line);
-    let wish = wish(line, &commands);
-    // A person who is asked sees the whole line. One who is not is still asked about places outside.
-    let unseen = call.permissions.judge(&wish) == Verdict::Allowed;
-    call.permissions.get(call.turn, wish, Some(call.id)).await?;
-    for place in commands.iter().filter(|_| unseen).flat_map(Command::places) {
-        if place == "/dev/null" {
-            continue;
-        }
-        // The shell, not this program, knows where `~` is; wherever that is, it is not the project.
-        match call.root.locate(place).ok().filter(|_| !place.starts_with('~')) {
-            Some(found) if found.inside => {}
-            Some(found) => paths::outside(call, place, found.path.parent().unwrap_or(&found.path)).await?,
-            None => paths::outside(call, place, Path::new(place)).await?,
-        }
-    }
-    Ok(())
-}
-
-fn wish(line: &str, commands: &[Command]) -> Wish {
-    let asked = || commands.iter().filter(|command| command.opaque || !command.moves());
-    let mut always: Vec<String> = asked().map(Command::always).collect();
-    always.dedup();
-    Wish {
-        permission: "bash",
-        patterns: asked()
-            .map(|command| Pattern { text: command.text.clone(), opaque: command.opaque })
-            .collect(),
-        always,
-        metadata: object(json!({ "command": line })),
     }
 }
 
@@ -119,7 +91,9 @@ async fn execute(
     deadline: Duration,
 ) -> Result<Done, Failure> {
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
-    spec.bounds = Bounds { head: limits::COMMAND_HEAD, tail: limits::COMMAND_TAIL };
+    // How it ended matters most. Twice what is shown, so that what is shown can begin with a whole line.
+    spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
+    spec.spool = call.options.shelf.clone().map(|shelf| Spool { shelf, name: truncate::name(call) });
     let (show, mut shown) = watch::channel(String::new());
     let running = process::run(spec, call.turn.cancellation(), |output| {
         show.send_replace(output.tail_text(limits::COMMAND_LIVE));
@@ -137,12 +111,63 @@ async fn execute(
     }
 }
 
-fn show(command: String, done: &Done, deadline: Duration) -> Output {
-    let mut output = done.output.text();
-    if output.is_empty() {
-        output.push_str("(no output)");
+async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration) -> Output {
+    let end = done.output.end();
+    let (mut text, cut) = match shorten(done, &end, call.options.output) {
+        None => (end, false),
+        Some(cut) => {
+            let path = match &done.spooled {
+                Some(path) => Some(path.clone()),
+                // It fitted in memory, so it did not go to a file, and is still too long to be shown.
+                None if done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
+                None => None,
+            };
+            let text = format!(
+                "{}\n\n{}\n\n{}",
+                truncate::marker(&cut),
+                truncate::hint(call, path.as_ref()),
+                cut.shown
+            );
+            (text, true)
+        }
+    };
+    if text.is_empty() {
+        text.push_str("(no output)");
     }
-    let (exit, remark) = match done.exit {
+    let (exit, remark) = remark(done.exit, deadline);
+    if let Some(remark) = remark {
+        text.push_str("\n\n<shell_metadata>\n");
+        text.push_str(&remark);
+        text.push_str("\n</shell_metadata>");
+    }
+    let mut metadata = object(json!({ "output": text, "exit": exit, "truncated": cut }));
+    if let Some(path) = &done.spooled {
+        metadata.insert("outputPath".to_owned(), path.to_string_lossy().into());
+    }
+    Output::new(command, text, metadata)
+}
+
+/// The end of an output that is too long, with everything counted that is missing.
+fn shorten<'t>(done: &Done, end: &'t str, limits: output::Limits) -> Option<Cut<'t>> {
+    let dropped = usize::try_from(done.output.omitted()).unwrap_or(usize::MAX);
+    let cut = output::cut(end, limits, End::Tail);
+    if dropped == 0 {
+        return cut;
+    }
+    let shown = cut.map_or(end, |cut| cut.shown);
+    let total = usize::try_from(done.output.total()).unwrap_or(usize::MAX);
+    let omitted = match cut.map(|cut| cut.omitted) {
+        Some(Omitted::Lines(_)) => {
+            let lines = usize::try_from(done.output.lines()).unwrap_or(usize::MAX);
+            Omitted::Lines(lines.saturating_sub(shown.matches('\n').count()))
+        }
+        _ => Omitted::Bytes(total.saturating_sub(shown.len())),
+    };
+    Some(Cut { shown, omitted })
+}
+
+fn remark(exit: Exit, deadline: Duration) -> (Option<i32>, Option<String>) {
+    match exit {
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (None, Some(format!("The command was ended by signal {signal}"))),
         Exit::DeadlinePassed | Exit::Cancelled => (
@@ -152,27 +177,5 @@ fn show(command: String, done: &Done, deadline: Duration) -> Output {
                 deadline.as_millis()
             )),
         ),
-    };
-    if let Some(remark) = remark {
-        output.push_str("\n\n<shell_metadata>\n");
-        output.push_str(&remark);
-        output.push_str("\n</shell_metadata>");
-    }
-    let metadata = object(json!({ "output": output, "exit": exit, "truncated": done.output.omitted() > 0 }));
-    Output::new(command, output, metadata)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wish_names_every_command_of_the_line() {
-        let line = "cd src && touch /else/x && echo approved";
-        let wish = wish(line, &commands(line));
-        let patterns: Vec<&str> = wish.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
-        assert_eq!(patterns, ["touch /else/x", "echo approved"]);
-        assert_eq!(wish.always, ["touch *", "echo *"]);
-        assert_eq!(Value::Object(wish.metadata), json!({ "command": line }));
     }
 }

@@ -10,6 +10,7 @@ use protocol::{AgentEvent, Extra};
 use serde_json::{Value, json};
 use workspace::files::Root;
 
+use super::nearby::Loaded;
 use super::{Call, Failure, Output, Skill, Tool, ToolOptions, all, invalid, object, truncate};
 use crate::native::attempt::Called;
 use crate::native::doom::Doom;
@@ -19,6 +20,7 @@ use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
 /// The tools, ready to be used.
 pub(in crate::native) struct Bench {
     tools: Vec<Box<dyn Tool>>,
+    loaded: Loaded,
 }
 
 /// What calls are made with.
@@ -59,7 +61,8 @@ impl Bench {
     ) -> Self {
         let rules = permissions.about("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
-        Self { tools: all(agents, options.skills.iter().filter(usable).cloned().collect()) }
+        let skills = options.skills.iter().filter(usable).cloned().collect();
+        Self { tools: all(agents, skills), loaded: Loaded::default() }
     }
 
     /// The tools a model gets to see.
@@ -100,7 +103,7 @@ impl Bench {
         for group in ready.chunk_by(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent()) {
             fate = match fate {
                 Fate::Done if setting.turn.cancellation().is_cancelled() => return Fate::Cancelled,
-                Fate::Done => make_together(group, setting, doom).await,
+                Fate::Done => self.make_together(group, setting, doom).await,
                 Fate::Refused => {
                     for call in group {
                         skip(setting.turn, call).await;
@@ -139,6 +142,50 @@ impl Bench {
         let input = object(json!({ "tool": call.name, "error": wrong }));
         Some(Ready { id: &call.id, tool: tool.as_ref(), input })
     }
+
+    async fn make_together(&self, group: &[Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
+        let mut going = Vec::new();
+        let mut refused = false;
+        for ready in group {
+            if refused {
+                skip(setting.turn, ready).await;
+                continue;
+            }
+            start(setting.turn, ready).await;
+            match guard(ready, setting, doom).await {
+                Ok(()) => going.push(self.make(ready, setting)),
+                Err(failure) => refused = end(setting, ready, Err(failure)).await == Fate::Refused,
+            }
+        }
+        let fates = join_all(going).await;
+        if fates.contains(&Fate::Cancelled) || setting.turn.cancellation().is_cancelled() {
+            Fate::Cancelled
+        } else if refused || fates.contains(&Fate::Refused) {
+            Fate::Refused
+        } else {
+            Fate::Done
+        }
+    }
+
+    async fn make(&self, ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
+        let call = Call {
+            turn: setting.turn,
+            root: setting.root,
+            permissions: setting.permissions,
+            hidden: setting.hidden,
+            options: setting.options,
+            loaded: &self.loaded,
+            may_delegate: !setting.permissions.hides("task") && setting.off.get("task") != Some(&false),
+            id: ready.id,
+            name: ready.tool.name(),
+            input: &ready.input,
+        };
+        let result = match ready.tool.run(&call).await {
+            Ok(output) => Ok(truncate::fit(&call, output).await),
+            Err(failure) => Err(failure),
+        };
+        end(setting, ready, result).await
+    }
 }
 
 /// Whether a model was taught to change files with patches rather than with `edit` and `write`.
@@ -158,30 +205,6 @@ fn arguments(input: &Value) -> Result<Extra, String> {
             Err(format!("JSON parsing failed: Text: {text}.\nError message: {error}"))
         }
         other => Err(format!("expected an object, not {other}")),
-    }
-}
-
-async fn make_together(group: &[Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
-    let mut going = Vec::new();
-    let mut refused = false;
-    for ready in group {
-        if refused {
-            skip(setting.turn, ready).await;
-            continue;
-        }
-        start(setting.turn, ready).await;
-        match guard(ready, setting, doom).await {
-            Ok(()) => going.push(make(ready, setting)),
-            Err(failure) => refused = end(setting, ready, Err(failure)).await == Fate::Refused,
-        }
-    }
-    let fates = join_all(going).await;
-    if fates.contains(&Fate::Cancelled) || setting.turn.cancellation().is_cancelled() {
-        Fate::Cancelled
-    } else if refused || fates.contains(&Fate::Refused) {
-        Fate::Refused
-    } else {
-        Fate::Done
     }
 }
 
@@ -209,25 +232,6 @@ async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Res
         metadata: object(json!({ "tool": name, "input": ready.input })),
     };
     setting.permissions.get(setting.turn, wish, None).await
-}
-
-async fn make(ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
-    let call = Call {
-        turn: setting.turn,
-        root: setting.root,
-        permissions: setting.permissions,
-        hidden: setting.hidden,
-        options: setting.options,
-        may_delegate: !setting.permissions.hides("task") && setting.off.get("task") != Some(&false),
-        id: ready.id,
-        name: ready.tool.name(),
-        input: &ready.input,
-    };
-    let result = match ready.tool.run(&call).await {
-        Ok(output) => Ok(truncate::fit(&call, output).await),
-        Err(failure) => Err(failure),
-    };
-    end(setting, ready, result).await
 }
 
 /// Reports how a call went.

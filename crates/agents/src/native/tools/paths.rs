@@ -30,21 +30,23 @@ async fn find(call: &Call<'_>, path: &str, looks: bool) -> Result<PathBuf, Failu
         } else {
             place.path.parent().unwrap_or(&place.path)
         };
-        outside(call, &place.path.to_string_lossy(), parent).await?;
+        let wish = away(&[parent.to_owned()]);
+        call.permissions.get(call.turn, wish, Some(call.id)).await?;
     }
     Ok(place.path)
 }
 
-/// Asks for a place outside of the project.
-pub(super) async fn outside(call: &Call<'_>, path: &str, parent: &Path) -> Result<(), Failure> {
-    let pattern = parent.join("*").to_string_lossy().into_owned();
-    let wish = Wish {
+/// The wish to use directories outside of the project.
+pub(super) fn away(directories: &[PathBuf]) -> Wish {
+    let patterns: Vec<String> =
+        directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
+    let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    Wish {
         permission: "external_directory",
-        patterns: vec![Pattern::plain(pattern.clone())],
-        always: vec![pattern],
-        metadata: object(json!({ "filepath": path, "parentDir": parent.to_string_lossy() })),
-    };
-    call.permissions.get(call.turn, wish, Some(call.id)).await
+        patterns: patterns.iter().cloned().map(Pattern::plain).collect(),
+        always: patterns,
+        metadata: object(json!({ "filepath": names.join(", "), "parentDir": names.join(", ") })),
+    }
 }
 
 /// Asks to do something with a file of the project.

@@ -1,15 +1,19 @@
-//! `read`: some lines of a file, or the entries of a directory.
+//! `read`: some lines of a file, a picture or document, or the entries of a directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
+use protocol::part::FilePart;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::files::{self, MAX_LINES, Page, Window};
+use workspace::files::{self, MAX_LINES, Media, Page, Window};
 
 use super::input::{parse, whole};
+use super::nearby::{self, Nearby};
 use super::{Call, Failure, Output, Tool, list, object, paths};
 
 /// Lines that clients show before a part is unfolded.
@@ -34,8 +38,8 @@ impl Tool for Read {
 
     fn description(&self) -> String {
         format!(
-            "Reads a text file and returns its lines with their numbers, or lists a directory. Returns at most {MAX_LINES} \
-             lines; use offset (counted from 1) and limit for the rest of a longer file."
+            "Reads a text file and returns its lines with their numbers, shows an image or PDF, or lists a directory. \
+             Returns at most {MAX_LINES} lines; use offset (counted from 1) and limit for the rest of a longer file."
         )
     }
 
@@ -68,6 +72,12 @@ impl Tool for Read {
             if path.is_dir() {
                 return list::show(call, path).await;
             }
+            let file = path.clone();
+            let found =
+                paths::blocking(move || files::media(&file).map_err(|error| missing(&file, error))).await?;
+            if let Some(media) = found? {
+                return attach(call, &path, &media).await;
+            }
             let number = |number: Option<u64>, default| {
                 number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
             };
@@ -77,10 +87,48 @@ impl Tool for Read {
             };
             let file = path.clone();
             let page = paths::blocking(move || files::read(&file, window)).await??;
-            Ok(show(&call.root.relative(&path), &path, &page))
+            let output = show(&call.root.relative(&path), &path, &page);
+            remind(call, &path, output).await
         }
         .boxed()
     }
+}
+
+/// A file that is not there, with names that may have been meant.
+fn missing(path: &Path, error: files::Error) -> Failure {
+    let meant = match error {
+        files::Error::NotFound(_) => files::alike(path),
+        _ => Vec::new(),
+    };
+    if meant.is_empty() {
+        return error.into();
+    }
+    let names: Vec<String> = meant.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    Failure::Error(format!("{error}\n\nDid you mean one of these?\n{}", names.join("\n")))
+}
+
+/// A picture or document, which travels beside the text.
+async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, Failure> {
+    let text = if media.is_image() { "Image read successfully" } else { "PDF read successfully" };
+    let metadata = object(json!({ "preview": text, "truncated": false, "loaded": [] }));
+    let mut output = Output::new(call.root.relative(path), text, metadata);
+    output.attachments.push(FilePart {
+        mime: media.mime.to_owned(),
+        filename: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        url: format!("data:{};base64,{}", media.mime, BASE64_STANDARD.encode(&media.bytes)),
+        source: None,
+        extra: Extra::new(),
+    });
+    remind(call, path, output).await
+}
+
+/// Adds the instructions that lie beside the file.
+async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Output, Failure> {
+    let nearby = nearby::nearby(call, path).await?;
+    let loaded: Vec<Value> = nearby.iter().map(|nearby| nearby.path.to_string_lossy().into()).collect();
+    output.text.extend(nearby.iter().map(Nearby::reminder));
+    output.metadata.insert("loaded".to_owned(), loaded.into());
+    Ok(output)
 }
 
 fn show(title: &str, path: &Path, page: &Page) -> Output {

@@ -31,7 +31,8 @@ pub(super) fn name(call: &Call<'_>) -> String {
     format!("{}_{}", call.turn.session.id, call.id)
 }
 
-async fn keep(call: &Call<'_>, text: String) -> Option<PathBuf> {
+/// Keeps a whole output in a file; a full disk is no reason to fail.
+pub(super) async fn keep(call: &Call<'_>, text: String) -> Option<PathBuf> {
     let (shelf, name) = (call.options.shelf.clone()?, name(call));
     let kept = paths::blocking(move || shelf.keep(&name, &text)).await.ok()?;
     kept.inspect_err(|error| tracing::warn!(%error, "a long output could not be kept")).ok()

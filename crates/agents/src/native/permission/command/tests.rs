@@ -1,0 +1,150 @@
+//! Lines as models write them, and as somebody would who wants to get past the rules.
+
+use super::*;
+
+/// The commands of a line; opaque ones with an exclamation mark.
+fn texts(line: &str) -> Vec<String> {
+    let shown = |command: Command| format!("{}{}", if command.opaque { "!" } else { "" }, command.text);
+    commands(line).into_iter().map(shown).collect()
+}
+
+#[test]
+fn lines_are_split_into_commands() {
+    assert_eq!(texts("touch a && echo done"), ["touch a", "echo done"]);
+    assert_eq!(texts("a; b | c || d & e\nf"), ["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(texts("(cd x && make)"), ["cd x", "make"]);
+    assert_eq!(texts("echo 'a; b' \"c && d\" e\\;f"), ["echo 'a; b' \"c && d\" e\\;f"]);
+    assert_eq!(texts("ls # rm -rf /\npwd"), ["ls", "pwd"]);
+    assert_eq!(texts("  "), Vec::<String>::new());
+    assert_eq!(texts("# nothing"), Vec::<String>::new());
+}
+
+#[test]
+fn commands_are_found_wherever_a_shell_would_run_them() {
+    for line in [
+        "if true; then rm x; fi",
+        "for f in a b; do rm x; done",
+        "while true; do rm x; done",
+        "case a in a) rm x;; esac",
+        "f() { rm x; }; f",
+        "{ rm x; }",
+        "! rm x",
+        "time rm x",
+        "exec rm x",
+        "command rm x",
+        "[ -f x ] && rm x",
+        "[[ -f x ]] && rm x",
+        "diff <(rm x) y",
+        "echo ${a:-$(rm x)}",
+        "export A=$(rm x)",
+        "cat <<EOF\n$(rm x)\nEOF",
+        "echo \"a `rm x` b\"",
+        "echo $(echo $(rm x))",
+    ] {
+        assert!(
+            texts(line).iter().any(|text| text.trim_start_matches('!') == "rm x"),
+            "{line}: {:?}",
+            texts(line)
+        );
+    }
+}
+
+#[test]
+fn a_here_document_is_not_a_command() {
+    assert_eq!(texts("cat <<'EOF'\nrm -rf /\nEOF"), ["!cat <<'EOF'\nrm -rf /\nEOF"]);
+}
+
+#[test]
+fn a_disguised_name_is_judged_as_what_it_is() {
+    assert_eq!(texts("r\\m -rf x"), ["!rm -rf x"]);
+    assert_eq!(texts("'rm' x"), ["!rm x"]);
+    assert_eq!(texts("\"r\"m x"), ["!rm x"]);
+    assert_eq!(texts("A=1 rm x"), ["!rm x"]);
+}
+
+#[test]
+fn words_have_no_quotes() {
+    let command = &commands("grep -n 'two words' \"a\"b c\\ d '' \"x\\\"y\\n\"")[0];
+    assert_eq!(command.words, ["grep", "-n", "two words", "ab", "c d", "", "x\"y\\n"]);
+}
+
+#[test]
+fn what_does_more_than_it_shows_is_opaque() {
+    for line in [
+        "echo $HOME",
+        "cat < x",
+        "echo x > y",
+        "ls &> y",
+        "ls >& y",
+        "echo 'open",
+        "ls \"$x\"",
+        "cat <<EOF\nhi\nEOF",
+        "cat <<< hi",
+        "echo \\",
+        "echo $(rm x",
+        "echo `rm x",
+        "$'\\x72m' x",
+        "$x y",
+        "PATH=. ls",
+        "PATH=.",
+        "export PATH=.",
+        "a | b > c",
+        "{ a; b; } > c",
+        "> c",
+        "exec 3<>/dev/tcp/a/1",
+    ] {
+        assert!(commands(line).iter().any(|command| command.opaque), "{line}: {:?}", commands(line));
+    }
+    for line in [
+        "echo '$HOME `x` > y'",
+        "ls 2>/dev/null",
+        "make >/dev/null 2>&1",
+        "ls > /dev/null; pwd",
+        "ls *.rs {a,b}",
+    ] {
+        assert!(commands(line).iter().all(|command| !command.opaque), "{line}: {:?}", commands(line));
+    }
+    assert!(commands("echo x >/dev/nullified")[0].opaque);
+}
+
+#[test]
+fn always_names_the_program_and_its_subcommand() {
+    for (line, always) in [
+        ("touch /else/x", "touch *"),
+        ("git commit -m x", "git commit *"),
+        ("git remote add a b", "git remote add *"),
+        ("npm run build -- -x", "npm run build *"),
+        ("make", "make *"),
+        ("time make all", "make all *"),
+        ("echo $x", "echo $x"),
+        ("git -C /else status", "git -C /else status"),
+        ("python -m pytest -q", "python -m pytest *"),
+    ] {
+        assert_eq!(commands(line)[0].always(), always, "{line}");
+    }
+}
+
+#[test]
+fn places_that_could_be_outside_are_found() {
+    let places = |line: &str| {
+        let commands = commands(line);
+        commands.iter().flat_map(Command::places).map(|place| place.path.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(places("cp a/b ../x /etc/y --out=/o -r"), ["a/b", "../x", "/etc/y", "/o"]);
+    assert_eq!(
+        places("make a/b ../x ~/z $HOME/w ..a a/../b --out=/o"),
+        ["../x", "~/z", "$HOME/w", "a/../b", "/o"]
+    );
+    assert_eq!(places("make > /etc/x 2>/dev/null"), ["/etc/x"]);
+    assert_eq!(places("{ a; } < ../x"), ["../x"]);
+    assert!(commands("cd /else")[0].moves());
+}
+
+#[test]
+fn deep_and_long_lines_are_survived() {
+    let deep = format!("{}x{}", "$(".repeat(5000), ")".repeat(5000));
+    assert!(commands(&deep).iter().any(|command| command.opaque));
+    let long = "a;".repeat(MAX_LINE);
+    assert_eq!(commands(&long).len(), 1);
+    assert!(commands(&long)[0].opaque);
+}

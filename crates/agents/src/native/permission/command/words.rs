@@ -1,0 +1,66 @@
+//! Words of a command, as they are written and as they are meant.
+
+use tree_sitter::Node;
+
+/// What a node is written as.
+pub(super) fn text<'l>(node: Node<'_>, line: &'l str) -> &'l str {
+    line.get(node.byte_range()).unwrap_or_default()
+}
+
+/// What a word means, as far as that can be known without running it.
+pub(super) fn plain(node: Node<'_>, line: &str) -> String {
+    let shown = text(node, line);
+    match node.kind() {
+        "word" => unescaped(shown, |_| true),
+        "raw_string" => shown.trim_matches('\'').to_owned(),
+        "string" => {
+            let inner = shown.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(shown);
+            unescaped(inner, |escaped| matches!(escaped, '"' | '\\' | '$' | '`' | '\n'))
+        }
+        "command_name" | "concatenation" => {
+            let mut cursor = node.walk();
+            let inner: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+            if inner.is_empty() {
+                shown.to_owned()
+            } else {
+                inner.into_iter().map(|part| plain(part, line)).collect()
+            }
+        }
+        _ => shown.to_owned(),
+    }
+}
+
+/// Without the backslashes that stand before something they quote.
+fn unescaped(text: &str, quotes: impl Fn(char) -> bool) -> String {
+    let mut meant = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match characters.peek().copied() {
+            Some(escaped) if character == '\\' && quotes(escaped) => {
+                characters.next();
+                // A line that goes on in the next one.
+                if escaped != '\n' {
+                    meant.push(escaped);
+                }
+            }
+            _ => meant.push(character),
+        }
+    }
+    meant
+}
+
+/// Whether a node of this kind means something that cannot be read off it.
+pub(super) fn hides(kind: &str) -> bool {
+    matches!(
+        kind,
+        "ansi_c_string"
+            | "arithmetic_expansion"
+            | "command_substitution"
+            | "expansion"
+            | "heredoc_redirect"
+            | "herestring_redirect"
+            | "process_substitution"
+            | "simple_expansion"
+            | "translated_string"
+    )
+}

@@ -1,0 +1,138 @@
+//! Whether a command line may be run.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use workspace::files::Root;
+
+use super::super::{Call, Failure, object, paths};
+use crate::native::permission::{Command, Pattern, Place, Verdict, Wish, commands};
+
+/// Files outside of the project that nobody needs to be asked about.
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
+
+/// Gets permission for every command of a line and every place outside of the project that it names.
+pub(super) async fn permit(call: &Call<'_>, line: &str, directory: &Path) -> Result<(), Failure> {
+    let commands = commands(line);
+    let wish = wish(line, &commands);
+    let verdict = call.permissions.judge(&wish);
+    let away =
+        if matches!(verdict, Verdict::Denied(_)) { None } else { away(call, commands, directory).await? };
+    if let Some(away) = away {
+        // A person who is asked about the line sees where it leads; no need to ask twice.
+        let shown = verdict == Verdict::Ask && call.permissions.judge(&away) == Verdict::Ask;
+        if !shown {
+            call.permissions.get(call.turn, away, Some(call.id)).await?;
+        }
+    }
+    call.permissions.get(call.turn, wish, Some(call.id)).await
+}
+
+fn wish(line: &str, commands: &[Command]) -> Wish {
+    let asked = || commands.iter().filter(|command| command.opaque || !command.moves());
+    let mut always: Vec<String> = Vec::new();
+    for pattern in asked().map(Command::always) {
+        if !always.contains(&pattern) {
+            always.push(pattern);
+        }
+    }
+    let pattern = |command: &Command| Pattern { text: command.text.clone(), opaque: command.opaque };
+    Wish {
+        permission: "bash",
+        patterns: asked().map(pattern).collect(),
+        always,
+        metadata: object(json!({ "command": line })),
+    }
+}
+
+/// The places outside of the project, if there are any.
+async fn away(call: &Call<'_>, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
+    let (root, directory) = (call.root.clone(), directory.to_owned());
+    let readable: Vec<PathBuf> = call.options.readable().collect();
+    let found = paths::blocking(move || {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for place in commands.iter().flat_map(Command::places) {
+            let outside = outside(&root, &directory, place);
+            let asked = outside.filter(|path| !readable.iter().any(|known| path.starts_with(known)));
+            found.extend(asked.filter(|path| !found.contains(path)));
+        }
+        found
+    });
+    let found = found.await?;
+    Ok((!found.is_empty()).then(|| paths::away(&found)))
+}
+
+/// The directory outside of the project that a place is in.
+fn outside(root: &Root, directory: &Path, place: Place<'_>) -> Option<PathBuf> {
+    let written = Path::new(place.path);
+    if DEVICES.contains(&place.path) || place.path.starts_with("/dev/fd/") {
+        return None;
+    }
+    // The shell, not this program, knows where a home is; wherever that is, it is not the project.
+    if place.is_home() {
+        return Some(above(written));
+    }
+    let Ok(found) = root.locate(&directory.join(written).to_string_lossy()) else {
+        return Some(above(written));
+    };
+    // What looks like a path is one if there is something, or could be.
+    let exists = found.path.exists()
+        || found.path.parent().is_some_and(|parent| parent != Path::new("/") && parent.exists());
+    if found.inside || !(place.creates || exists) {
+        return None;
+    }
+    Some(if found.path.is_dir() { found.path } else { above(&found.path) })
+}
+
+fn above(path: &Path) -> PathBuf {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_wish_names_every_command_of_the_line() {
+        let line = "cd src && touch /else/x && echo approved && touch y";
+        let wish = wish(line, &commands(line));
+        let patterns: Vec<&str> = wish.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
+        assert_eq!(patterns, ["touch /else/x", "echo approved", "touch y"]);
+        assert_eq!(wish.always, ["touch *", "echo *"]);
+        assert_eq!(Value::Object(wish.metadata), json!({ "command": line }));
+    }
+
+    #[test]
+    fn places_outside_are_told_from_what_only_looks_like_one() {
+        let outer = TempDir::new().unwrap();
+        let top = outer.path().canonicalize().unwrap();
+        let project = top.join("project");
+        std::fs::create_dir_all(project.join("src")).unwrap();
+        std::fs::write(top.join("secret"), "").unwrap();
+        std::os::unix::fs::symlink(top.join("secret"), project.join("link")).unwrap();
+        let root = Root::new(&project).unwrap();
+        let asked = |line: &str, directory: &str| {
+            let commands = commands(line);
+            let places = commands.iter().flat_map(Command::places);
+            let found = places.filter_map(|place| outside(&root, &project.join(directory), place));
+            found.map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let outer = top.to_str().unwrap();
+        assert_eq!(asked("cat ../secret", ""), [outer]);
+        assert_eq!(asked("cat link", ""), [outer]);
+        assert_eq!(asked("cat ../link src", "src"), [outer]);
+        assert_eq!(asked("make ../README", "src"), Vec::<String>::new());
+        assert_eq!(asked("make ../README", ""), [outer]);
+        assert_eq!(asked("touch new && ls src /dev/null", ""), Vec::<String>::new());
+        assert_eq!(asked("awk '/foo/ { print }' src", ""), Vec::<String>::new());
+        assert_eq!(asked("mkdir -p /foo/bar", ""), ["/foo"]);
+        assert_eq!(asked("jq /foo/bar x", ""), Vec::<String>::new());
+        assert_eq!(asked("jq . /etc/hostname", ""), ["/etc"]);
+        assert_eq!(asked("ls ~ ~/a/b $HOME/c", ""), ["~", "~/a", "$HOME"]);
+        assert_eq!(asked("echo x > /etc/y", ""), ["/etc"]);
+    }
+}
