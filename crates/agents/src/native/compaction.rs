@@ -11,7 +11,7 @@ mod window;
 
 use llm::{Message, Purpose, UserContent};
 use protocol::agent_event::Speaker;
-use protocol::part::{CompactionPart, TextPart};
+use protocol::part::{CompactionPart, FilePart, TextPart};
 use protocol::{AgentEvent, Extra, MessageError, MessageWithParts, Part, PartBody, Rest, TurnEnd};
 use serde_json::json;
 
@@ -199,7 +199,7 @@ fn plan(why: &Why<'_>, history: &History, unanswered: Option<usize>) -> Plan {
         Why::Refused => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
             // A prompt that is said again is not summarised.
             Some((at, parts)) => return Plan { end: at, unanswered: None, after: After::Repeat(parts) },
-            None => After::GoOn { large: unanswered.is_some() },
+            None => After::GoOn { large: unanswered.is_some_and(|at| has_media(history, at)) },
         },
     };
     Plan { end, unanswered, after }
@@ -224,7 +224,7 @@ fn repeated(history: &History, at: usize) -> Option<Vec<PartBody>> {
         return None;
     }
     let parts = history.messages.get(at)?.parts.iter().map(|part| match &part.body {
-        PartBody::File(file) if file.mime != "text/plain" && file.mime != "application/x-directory" => {
+        PartBody::File(file) if is_media(file) => {
             let name = file.filename.as_deref().unwrap_or("file");
             let text = format!("[Attached {}: {name}]", file.mime);
             PartBody::Text(TextPart { text, synthetic: Some(true), ..TextPart::default() })
@@ -232,6 +232,16 @@ fn repeated(history: &History, at: usize) -> Option<Vec<PartBody>> {
         body => body.clone(),
     });
     Some(parts.collect())
+}
+
+fn has_media(history: &History, at: usize) -> bool {
+    let parts = history.messages.get(at).map(|message| message.parts.as_slice()).unwrap_or_default();
+    parts.iter().any(|part| matches!(&part.body, PartBody::File(file) if is_media(file)))
+}
+
+/// Whether it is sent as it is, and not as the text beside it.
+fn is_media(file: &FilePart) -> bool {
+    file.mime != "text/plain" && file.mime != "application/x-directory"
 }
 
 fn go_on(large: bool) -> PartBody {

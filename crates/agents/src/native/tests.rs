@@ -1,6 +1,7 @@
 //! Whole turns: the demo model, the native loop and the engine on a log in memory, in a real directory.
 
 mod abort;
+mod aborts;
 mod budgets;
 mod compaction;
 mod harness;

@@ -146,7 +146,7 @@ async fn a_first_prompt_that_is_too_long_is_summarised_itself() {
     insta::assert_snapshot!(puppet.heard()[1], @r"
     person: What did we do so far?
     model: A summary.
-    person: The previous prompt was more than the model can take, probab
+    person: Continue if you have next steps, or stop and ask for clarifi
     ");
 }
 

@@ -1,0 +1,177 @@
+//! Stopping three hundred turns at random moments: each becomes idle at once, leaves nothing running, and leaves a
+//! conversation that any provider accepts.
+
+use std::time::Duration;
+
+use engine::ports::Page;
+use futures::future::join_all;
+use llm::demo::Scenarios;
+use llm::{AssistantContent, Message};
+use protocol::message::ModelRef;
+use protocol::{EndReason, EventBody, Part, PartBody, Session, SessionStatus, ToolState};
+use tokio::time::{Instant, sleep};
+
+use super::harness::World;
+use super::processes::marked;
+use crate::native::history::History;
+use crate::native::{Options, built_in, context};
+
+/// How many turns are stopped.
+const TURNS: u64 = 300;
+
+/// How many of them go on at the same time.
+const TOGETHER: usize = 6;
+
+/// How long stopping may take. Nearly all have to keep to the first; a machine that is busy with other things may
+/// hold up a few, which have to keep to the second.
+const PROMPT: Duration = Duration::from_secs(1);
+const AT_MOST: Duration = Duration::from_secs(3);
+
+/// What is going on when the turn is stopped.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Text,
+    Command,
+    Permission,
+    Retry,
+    Subagent,
+}
+
+const PLACES: [Place; 5] = [Place::Text, Place::Command, Place::Permission, Place::Retry, Place::Subagent];
+
+/// A small generator with a seed, so that a failure can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// A tree of processes that do not want to end: they ignore being asked, and one leaves its group and session.
+fn stubborn(mark: &str) -> String {
+    let deaf = "trap '' TERM INT HUP;";
+    format!(
+        "export BATON_TEST_MARK={mark}; {deaf} (setsid sh -c \"{deaf} sleep 600\" &); \
+         sh -c \"{deaf} sleep 600\" & (sleep 600; true) & echo up; wait; sleep 600"
+    )
+}
+
+fn scenarios(mark: &str) -> Scenarios {
+    let command = serde_json::json!({ "do": "tool", "name": "bash", "input": { "command": stubborn(mark) } });
+    let finish = serde_json::json!({ "do": "finish", "reason": "tool-calls" });
+    let talk = serde_json::json!({ "do": "text", "text": "word ", "repeat": 100_000, "delay_ms": 3 });
+    let asks = serde_json::json!({ "do": "tool", "name": "bash", "input": { "command": "touch never" } });
+    let task = serde_json::json!({ "do": "tool", "name": "task", "input": {
+        "description": "d", "prompt": "[[scenario:command]]", "subagent_type": "general" } });
+    let fails = serde_json::json!({ "do": "http", "status": 500, "body": "Internal server error" });
+    let file = serde_json::json!({
+        "text": { "about": "", "steps": [[talk]] },
+        "command": { "about": "", "steps": [[command.clone(), command, finish]] },
+        "permission": { "about": "", "steps": [[asks.clone(), asks, finish]] },
+        "retry": { "about": "", "steps": [[fails]] },
+        "subagent": { "about": "", "steps": [[task.clone(), task, finish]] },
+    });
+    Scenarios::parse(&file.to_string()).unwrap()
+}
+
+fn options(place: Place) -> Options {
+    use protocol::request::{Action, Rule};
+    let rules = [Rule::new("*", "*", Action::Allow)];
+    let rules = if matches!(place, Place::Permission) { &[][..] } else { &rules[..] };
+    Options { agents: built_in(rules), ..Options::default() }
+}
+
+/// Whether the turn has come to where it is to be stopped.
+fn arrived(place: Place, body: &EventBody) -> bool {
+    match (place, body) {
+        (Place::Text, EventBody::PartDelta(_)) | (Place::Permission, EventBody::PermissionAsked(_)) => true,
+        (Place::Retry, EventBody::SessionStatus(it)) => matches!(it.status, SessionStatus::Retry { .. }),
+        (Place::Command | Place::Subagent, EventBody::PartUpdated(it)) => match &it.part.body {
+            PartBody::Tool(tool) if tool.tool == "bash" => matches!(&tool.state, ToolState::Running(state)
+                if state.metadata.as_ref().is_some_and(|facts| facts.get("output").is_some_and(|it| it == "up\n"))),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Stops one turn; answers how long that took.
+async fn stop(number: u64) -> Duration {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (number + 1).wrapping_mul(0xD129_0CD2_25B1_91E5));
+    dice.below(1);
+    let place = PLACES[usize::try_from(number).unwrap() % PLACES.len()];
+    let mark = format!("{}-{number}", std::process::id());
+    let mut world = World::with(scenarios(&mark), options(place)).await;
+    let session = world.session().await;
+    let name = format!("{place:?}").to_lowercase();
+    world.submit(&session, &name, "please").await;
+    // Most are stopped where they are meant to be, some on the way there.
+    if dice.below(4) > 0 {
+        world.until(|body| arrived(place, body)).await;
+        let runs = matches!(place, Place::Command | Place::Subagent);
+        assert_eq!(
+            !marked(&format!("BATON_TEST_MARK={mark}")).is_empty(),
+            runs,
+            "turn {number} in {place:?}"
+        );
+    }
+    sleep(Duration::from_millis(dice.below(60))).await;
+    let start = Instant::now();
+    world.sessions.abort(&session.id).await.unwrap();
+    let took = start.elapsed();
+    let left = marked(&format!("BATON_TEST_MARK={mark}"));
+    assert!(left.is_empty(), "turn {number} in {place:?} left {left:?} running");
+    let idle = |body: &EventBody| matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
+    world.until(idle).await;
+    check(&world, &session, number).await;
+    for child in world.sessions.children(&session.id).await.unwrap() {
+        check(&world, &child, number).await;
+    }
+    assert!(world.sessions.permissions(None).await.unwrap().is_empty(), "turn {number} left a request");
+    assert!(!world.project.path().join("never").exists());
+    assert!(took <= AT_MOST, "turn {number} in {place:?} took {took:?} to stop");
+    took
+}
+
+/// Ended as aborted, with nothing open and an answer to every call.
+async fn check(world: &World, session: &Session, number: u64) {
+    assert_eq!(world.end(session), EndReason::Aborted, "turn {number}");
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    assert!(
+        !messages.iter().flat_map(|message| &message.parts).any(Part::is_open),
+        "turn {number}: {messages:?}"
+    );
+    let told = context::conversation(&History::new(messages, &[]), &ModelRef::new("demo", "other"));
+    for (at, message) in told.iter().enumerate() {
+        let Message::Assistant(said) = message else { continue };
+        let calls: Vec<&str> = said
+            .iter()
+            .filter_map(|block| match block {
+                AssistantContent::ToolCall { id, .. } => Some(id.as_str()),
+                _ => None,
+            })
+            .collect();
+        let answers: Vec<&str> = match told.get(at + 1) {
+            Some(Message::Tool(results)) => results.iter().map(|result| result.id.as_str()).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(calls, answers, "turn {number}: {told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_can_be_stopped_at_any_moment() {
+    let mut times = Vec::new();
+    let numbers: Vec<u64> = (0..TURNS).collect();
+    for together in numbers.chunks(TOGETHER) {
+        times.extend(join_all(together.iter().map(|number| tokio::spawn(stop(*number)))).await);
+    }
+    let mut times: Vec<Duration> = times.into_iter().map(Result::unwrap).collect();
+    times.sort();
+    let late = times.iter().filter(|took| **took > PROMPT).count();
+    assert!(late * 50 <= times.len(), "{late} of {} turns took longer than {PROMPT:?}", times.len());
+}
