@@ -111,7 +111,7 @@ async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) 
             response
         }
         Ok(Admitted::Preflight(page)) => preflight(&call.headers, page),
-        Err(refusal) => refusal.answer(&call.headers),
+        Err(refusal) => refusal.answer(&call),
     };
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("origin"));
@@ -162,7 +162,7 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
 }
 
 impl Refusal {
-    fn answer(self, asked: &HeaderMap) -> Response {
+    fn answer(self, call: &Parts) -> Response {
         let (status, error) = match self {
             Self::Host => (
                 StatusCode::FORBIDDEN,
@@ -177,12 +177,13 @@ impl Refusal {
                 TaggedError::Unauthorized { message: message.to_owned(), extra: Rest::NONE },
             ),
         };
-        tracing::debug!(%status, kind = ?error, "refused a call");
+        let remote = call.extensions.get::<Peer>().map(Peer::remote);
+        tracing::info!(%status, ?remote, ?error, "refused a call");
         let mut response = (status, Json(WireError::Tagged(error))).into_response();
         if status == StatusCode::UNAUTHORIZED {
             let basic = HeaderValue::from_static("Basic realm=\"Secure Area\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, basic);
-            if let Some(page) = origin::of(asked) {
+            if let Some(page) = origin::of(&call.headers) {
                 share(response.headers_mut(), page.clone());
             }
         }
