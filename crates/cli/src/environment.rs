@@ -1,9 +1,9 @@
-//! What the environment says: passwords and a configuration. Everything else is said on the command line.
+//! What the environment says about who may call whom. What it says about the configuration is read by
+//! `store::files`; everything else is said on the command line.
 
 use std::path::PathBuf;
 
 use client::{Client, Password};
-use protocol::config::Config;
 use server::security::Credentials;
 
 use crate::exit::Failure;
@@ -48,22 +48,7 @@ pub(crate) fn client(address: &str) -> Result<Client, Failure> {
     })
 }
 
-/// The configuration that whoever started us has handed over.
-pub(crate) fn config() -> Result<Config, Failure> {
-    let Some(text) = read(CONFIG) else { return Ok(Config::default()) };
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{CONFIG} is not a configuration: {error}"))
-            .hint("it holds one JSON object, such as {\"model\": \"demo/baton\"}")
-    })
-}
-
 /// The person's home directory.
 pub(crate) fn home() -> PathBuf {
     std::env::home_dir().unwrap_or_default()
-}
-
-/// Where configuration files are looked for.
-pub(crate) fn config_directory() -> PathBuf {
-    let xdg = read("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    xdg.unwrap_or_else(|| home().join(".config")).join("baton")
 }

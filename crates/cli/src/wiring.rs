@@ -2,6 +2,7 @@
 
 mod catalog;
 mod figures;
+mod settings;
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +24,7 @@ use llm::demo::{self, Demo, Scenarios};
 use protocol::{config::Config, message::ModelRef};
 use server::Facts;
 use store::{
-    files::Places,
+    files::{Places, redacted},
     sqlite::{self, OpenError, Sqlite},
 };
 
@@ -33,6 +34,7 @@ use crate::{
     exit::{Failure, chain},
 };
 pub(crate) use figures::Counted;
+use settings::Settings;
 
 /// The name of a file in the data directory that says where its server listens.
 const ADDRESS: &str = "server.url";
@@ -80,16 +82,16 @@ pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
 pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
-    let config = environment::config()?;
+    let settings = Settings::read(Path::new(&directory)).await?;
     let demo = demo(options)?;
     let bus = Arc::new(Bus::default());
     let store = open(&places, &bus)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let facts = facts(&places, directory, &config, &demo);
+    let facts = facts(&places, directory, &settings, &demo);
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
-        runners: Arc::new(roster(&config, &facts, demo, &clock, &random)),
+        runners: Arc::new(roster(&settings.loaded.config, &facts, demo, &clock, &random)),
         clock,
         random,
         bus,
@@ -184,18 +186,18 @@ fn roster(
     Roster { agents: facts.agents.clone(), models, model: model.unwrap_or(default), runner: Arc::new(native) }
 }
 
-fn facts(places: &Places, directory: String, config: &Config, demo: &Demo) -> Facts {
+fn facts(places: &Places, directory: String, settings: &Settings, demo: &Demo) -> Facts {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+    let config = &settings.loaded.config;
     Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         providers: vec![catalog::provider(demo)],
         default_models: BTreeMap::from([(demo::PROVIDER.to_owned(), demo::BATON.to_owned())]),
         agents: agents(config),
-        // Writing it down leaves the secrets out.
-        config: serde_json::to_value(config).unwrap_or_default(),
+        config: redacted(config),
         home: shown(environment::home()),
         state: shown(places.state.clone()),
-        config_path: shown(environment::config_directory()),
+        config_path: shown(settings.environment.config_dir().unwrap_or_default()),
         directory,
     }
 }

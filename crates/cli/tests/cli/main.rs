@@ -9,6 +9,7 @@
 )]
 
 mod check;
+mod config;
 mod help;
 mod run;
 mod serve;

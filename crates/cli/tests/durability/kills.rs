@@ -40,7 +40,10 @@ async fn watch(url: String, ledger: Shared) {
     let after = ledger.lock().unwrap().seen.last().and_then(|seen| seen.cursor).unwrap_or(0);
     let Ok(mut watch) = Watch::connect(&url, "/global/event", Some(after)).await else { return };
     while let Ok(Some(seen)) = watch.next().await {
-        assert!(!matches!(seen.event.body, EventBody::ServerResync(_)), "the cursor of the last life is still good");
+        assert!(
+            !matches!(seen.event.body, EventBody::ServerResync(_)),
+            "the cursor of the last life is still good"
+        );
         if seen.cursor.is_some() {
             ledger.lock().unwrap().seen.push(seen);
         }
@@ -126,7 +129,11 @@ async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
     watcher.await.unwrap();
 
     let ledger = std::mem::take(&mut *ledger.lock().unwrap());
-    eprintln!("{} prompts accepted, {} durable events, {KILLS} kills", ledger.accepted.len(), ledger.seen.len());
+    eprintln!(
+        "{} prompts accepted, {} durable events, {KILLS} kills",
+        ledger.accepted.len(),
+        ledger.seen.len()
+    );
     assert!(ledger.accepted.len() as u64 > KILLS / 4, "the test did not test anything");
     judge(&ledger);
     same_as_one_replay(&home, &ledger).await;

@@ -126,7 +126,11 @@ async fn interrupted(url: String, done: watch::Sender<bool>) -> Vec<Seen> {
                 durable.push(seen);
             }
             if end {
-                eprintln!("{connection} reconnects, {} durable events, {} texts", durable.len(), words.checked);
+                eprintln!(
+                    "{connection} reconnects, {} durable events, {} texts",
+                    durable.len(),
+                    words.checked
+                );
                 return durable;
             }
         }
