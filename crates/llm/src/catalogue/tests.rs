@@ -1,1 +1,29 @@
-//! Tests of the catalogue.
+//! Tests of the catalogue: what is in it, and what configuration and environment make of it.
+
+mod aiming;
+mod configuring;
+mod listing;
+mod tuning;
+
+use serde_json::Value;
+
+use super::{Catalogue, Provider, ProviderConfig};
+use crate::{ModelRef, Request};
+
+fn provider(id: &str) -> Provider {
+    Catalogue::built_in().unwrap().provider(id).unwrap().expect("a known provider")
+}
+
+fn configured(provider: Provider, entry: &Value) -> Provider {
+    provider.configured(&ProviderConfig::read(entry).unwrap())
+}
+
+fn request(model: &str) -> Request {
+    Request::new(ModelRef::new("any", model))
+}
+
+/// An environment in which every variable is set to its own name.
+#[expect(clippy::unnecessary_wraps, reason = "the shape of an environment")]
+fn everything(name: &str) -> Option<String> {
+    Some(format!("{}-value", name.to_lowercase().replace('_', "-")))
+}

@@ -13,6 +13,9 @@ use super::inflate::Inflate;
 use crate::dialect::Decoder;
 use crate::{Deadline, Error, ModelEvent};
 
+#[cfg(test)]
+mod tests;
+
 /// The most bytes an answer may have. Models write a few hundred kilobytes at most.
 pub const MAX_ANSWER: usize = 64 << 20;
 
@@ -69,6 +72,8 @@ pub(super) struct Answer {
     pub(super) deadlines: Deadlines,
     /// When everything has to be over.
     pub(super) total: Instant,
+    /// The most bytes it may have.
+    pub(super) limit: usize,
 }
 
 /// The events of an answer. An error is the last of them.
@@ -76,14 +81,15 @@ pub(super) fn listen<S>(body: S, answer: Answer) -> impl Stream<Item = Result<Mo
 where
     S: Stream<Item = Result<Bytes, Error>> + Unpin + Send,
 {
-    let silent_from = Instant::now();
+    let now = Instant::now();
     let listener = Listener {
         body,
-        frames: sse::Decoder::with_limits(MAX_ANSWER, MAX_ANSWER),
+        frames: sse::Decoder::with_limits(answer.limit, answer.limit),
         whole: Vec::new(),
         taken: 0,
         heard: VecDeque::new(),
-        silent_from,
+        silent_from: now,
+        left_at: now,
         said: false,
         over: false,
         answer,
@@ -102,8 +108,10 @@ struct Listener<S> {
     whole: Vec<u8>,
     taken: usize,
     heard: VecDeque<Result<ModelEvent, Error>>,
-    /// Since when nothing has been said.
+    /// Since when nothing has been said, the time that nobody listened left out.
     silent_from: Instant,
+    /// When the last event was handed over.
+    left_at: Instant,
     /// Whether anything has been said at all.
     said: bool,
     over: bool,
@@ -111,6 +119,14 @@ struct Listener<S> {
 
 impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
     async fn next(&mut self) -> Option<Result<ModelEvent, Error>> {
+        // While nobody listened, nobody can have been silent.
+        self.silent_from += self.left_at.elapsed();
+        let event = self.hear_next().await;
+        self.left_at = Instant::now();
+        event
+    }
+
+    async fn hear_next(&mut self) -> Option<Result<ModelEvent, Error>> {
         while self.heard.is_empty() && !self.over {
             let (at, passed) = self.deadline();
             match timeout_at(at, self.body.next()).await {
@@ -152,8 +168,8 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
             Err(error) => return self.fail(error),
         };
         self.taken = self.taken.saturating_add(bytes.len());
-        if self.taken > MAX_ANSWER {
-            return self.fail(Error::TooLong { limit: MAX_ANSWER });
+        if self.taken > self.answer.limit {
+            return self.fail(Error::TooLong { limit: self.answer.limit });
         }
         if self.answer.shape == Shape::Unknown {
             let Some(letter) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
@@ -171,7 +187,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
                     self.hear(&frame);
                 }
                 if pushed.is_err() {
-                    self.fail(Error::TooLong { limit: MAX_ANSWER });
+                    self.fail(Error::TooLong { limit: self.answer.limit });
                 }
             }
         }

@@ -11,7 +11,7 @@ use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::inflate::Inflate;
-use super::listen::{Answer, Shape, listen};
+use super::listen::{Answer, MAX_ANSWER, Shape, listen};
 use super::{Client, Deadlines};
 use crate::dialect::{Dialect, HttpCall};
 use crate::{Deadline, Error, EventStream, Headers, Secret, complaint};
@@ -117,6 +117,7 @@ impl Client {
             decoder: dialect.decoder(step),
             deadlines: endpoint.deadlines,
             total,
+            limit: MAX_ANSWER,
         };
         let body = response.bytes_stream().map(|piece| piece.map_err(|_| Error::Dropped)).boxed();
         Ok(listen(body, answer).map(move |event| event.map_err(&redact)).boxed())

@@ -1,0 +1,121 @@
+//! Silences at every stage of a call. The waits are real and short; the long ones are tested on a clock of their
+//! own, beside the code.
+
+use std::time::{Duration, Instant};
+
+use llm::{Deadline, Retry};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::*;
+use fake::Reply;
+
+/// Long enough for a call on this machine, short enough for a test.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn short(option: &str) -> Value {
+    json!({ option: 300 })
+}
+
+/// The deadline that passed.
+async fn stalled(reply: Reply, options: &Value) -> Deadline {
+    let fake = Fake::start([reply]).await;
+    let begun = Instant::now();
+    let heard = ask(&model(&fake, DIALECTS[2].0, options), request("m")).await;
+    let error = match heard {
+        Err(error) => error,
+        Ok(heard) => match heard.last() {
+            Some(Err(error)) => error.clone(),
+            other => panic!("it ended with {other:?}"),
+        },
+    };
+    assert!(begun.elapsed() < Duration::from_secs(5), "{error:?}");
+    let Error::Stalled { deadline, after } = error else { panic!("{error:?}") };
+    assert_eq!(after, SHORT);
+    // Nobody is left on the line.
+    fake.hung_up().await;
+    deadline
+}
+
+fn word() -> String {
+    format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "content": "Hi" } }] }))
+}
+
+#[tokio::test]
+async fn no_headers() {
+    assert_eq!(stalled(Reply::silence(), &short("headerTimeout")).await, Deadline::Headers);
+}
+
+#[tokio::test]
+async fn headers_and_nothing_else() {
+    assert_eq!(stalled(Reply::events().hang(), &short("chunkTimeout")).await, Deadline::FirstChunk);
+}
+
+#[tokio::test]
+async fn headers_and_keep_alives() {
+    let mut reply = Reply::events();
+    for _ in 0..20 {
+        reply = reply.send(": keep-alive\n\n").wait(50);
+    }
+    assert_eq!(stalled(reply.hang(), &short("chunkTimeout")).await, Deadline::FirstChunk);
+}
+
+#[tokio::test]
+async fn a_word_and_then_keep_alives() {
+    let mut reply = Reply::events().send(word());
+    for _ in 0..20 {
+        reply = reply.send("event: ping\ndata: {}\n\n").wait(50);
+    }
+    assert_eq!(stalled(reply.hang(), &short("chunkTimeout")).await, Deadline::NextChunk);
+}
+
+#[tokio::test]
+async fn words_without_end() {
+    let mut reply = Reply::events();
+    for _ in 0..40 {
+        reply = reply.send(word()).wait(50);
+    }
+    assert_eq!(stalled(reply.hang(), &short("timeout")).await, Deadline::Total);
+}
+
+#[tokio::test]
+async fn no_connection() {
+    // Accepts and never says a word of TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    let config = ProviderConfig::read(&json!({ "options": { "baseURL": url } })).unwrap();
+    let client = Client::with_connect_deadline(SHORT);
+    let model = HttpModel::new(client, Provider::named("fake").configured(&config));
+    let error = ask(&model, request("m")).await.unwrap_err();
+    assert_eq!(error, Error::Stalled { deadline: Deadline::Connect, after: SHORT });
+    assert_ne!(error.retry(), Retry::Never);
+}
+
+#[tokio::test]
+async fn a_connection_lost_in_the_middle() {
+    for (dialect, recording) in RECORDINGS.iter().enumerate() {
+        let half = recording.get(..recording.find("größe").unwrap()).unwrap();
+        for reply in [Reply::events().send(half).close(), Reply::events().send(half)] {
+            let fake = Fake::start([reply]).await;
+            let heard = ask_fake(&fake, dialect).await.unwrap();
+            assert_eq!(heard.last(), Some(&Err(Error::Dropped)), "{dialect}: {heard:?}");
+            assert_eq!(Error::Dropped.retry(), Retry::After { delay_hint: None });
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_there_too() {
+    let fake = Fake::start([Reply::events().send(word()).hang()]).await;
+    let model = model(&fake, DIALECTS[2].0, &json!({}));
+    let mut events = model.stream(request("m")).await.unwrap();
+    assert!(matches!(events.next().await, Some(Ok(ModelEvent::TextStart { .. }))));
+    drop(events);
+    fake.hung_up().await;
+
+    let fake = Fake::start([Reply::silence()]).await;
+    let model = self::model(&fake, DIALECTS[2].0, &json!({}));
+    let call = tokio::time::timeout(Duration::from_millis(200), model.stream(request("m"))).await;
+    assert!(call.is_err(), "the future was dropped before any headers");
+    fake.hung_up().await;
+}
