@@ -185,6 +185,10 @@ impl Reads for Memory {
     fn bounds(&self) -> Answer<'_, (u64, u64)> {
         self.read(Tables::bounds)
     }
+
+    fn count(&self) -> Answer<'_, u64> {
+        self.read(Tables::count)
+    }
 }
 
 impl std::fmt::Debug for Memory {

@@ -65,8 +65,10 @@ pub fn with_store(router: Router, store: Arc<dyn Store>) -> Router {
 pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>) -> Result<Response, Error> {
     let statuses = app.sessions.statuses(None).await?;
     let retrying = statuses.values().filter(|status| matches!(status, SessionStatus::Retry { .. })).count();
+    let all = usize::try_from(app.sessions.count().await?).unwrap_or(usize::MAX);
     let figures = Figures {
         engine: app.sessions.stats(),
+        idle: all.saturating_sub(statuses.len()),
         busy: statuses.len() - retrying,
         retrying,
         store: counted.map(|Extension(Counted(store))| store.figures()),
@@ -81,6 +83,7 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
 #[derive(Debug)]
 struct Figures {
     engine: Stats,
+    idle: usize,
     busy: usize,
     retrying: usize,
     store: Option<StoreFigures>,
@@ -103,8 +106,8 @@ impl Collector for Figures {
         let out = &mut out;
         let Stats { live, waiting, prompts, ended, bus } = &self.engine;
 
-        let mut sessions = describe(out, "sessions", "Sessions that are not idle, by status", Gauge)?;
-        for (status, count) in [("busy", self.busy), ("retry", self.retrying)] {
+        let mut sessions = describe(out, "sessions", "Sessions, by status", Gauge)?;
+        for (status, count) in [("idle", self.idle), ("busy", self.busy), ("retry", self.retrying)] {
             sessions.encode_family(&[("status", status)])?.encode_gauge(&count)?;
         }
         gauge(out, "actors", "Sessions that have a task and memory of their own", *live)?;
@@ -197,6 +200,7 @@ mod tests {
                 ended: vec![(EndReason::Completed, 8), (EndReason::Aborted, 1)],
                 bus: BusStats { subscribers: 2, deepest: 5, cut_off: 1, published: 900 },
             },
+            idle: 40,
             busy: 2,
             retrying: 1,
             store: Some(StoreFigures {

@@ -235,6 +235,10 @@ impl Tables {
             .collect()
     }
 
+    pub(super) fn count(&self) -> u64 {
+        self.sessions.len() as u64
+    }
+
     pub(super) fn bounds(&self) -> (u64, u64) {
         (self.trimmed + 1, self.newest)
     }

@@ -18,6 +18,9 @@ pub trait Reads: Send + Sync {
     /// Sessions, most recently updated first.
     fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>>;
 
+    /// How many sessions there are.
+    fn count(&self) -> Answer<'_, u64>;
+
     /// A page of messages with their parts, oldest first; parts by id.
     fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>>;
 

@@ -22,6 +22,11 @@ impl Sessions {
         Ok(self.shared.reads.sessions(listing).await?)
     }
 
+    /// How many sessions there are.
+    pub async fn count(&self) -> Result<u64, Error> {
+        Ok(self.shared.reads.count().await?)
+    }
+
     /// Children of a session.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<Session>, Error> {
         self.list(Listing { parent: Some(id.clone()), ..Listing::default() }).await

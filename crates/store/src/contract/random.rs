@@ -127,6 +127,7 @@ async fn answers(subject: &Subject) -> Vec<String> {
     ask!(reads.requests());
     ask!(reads.unfinished());
     ask!(reads.bounds());
+    ask!(reads.count());
     let all = Listing::default;
     let text = |text: &str| Some(text.to_owned());
     ask!(reads.sessions(all()));

@@ -263,6 +263,10 @@ pub(super) fn replay(connection: &Connection, span: &Span) -> Result<Vec<Stored>
     }
 }
 
+pub(super) fn count(connection: &Connection) -> Result<u64> {
+    connection.prepare_cached("SELECT COUNT(*) FROM session")?.query_row([], |row| row.get(0))
+}
+
 pub(super) fn bounds(connection: &Connection) -> Result<(u64, u64)> {
     let snapshot = connection.unchecked_transaction()?;
     let trimmed: u64 =

@@ -87,4 +87,8 @@ impl Reads for Sqlite {
     fn bounds(&self) -> Answer<'_, (u64, u64)> {
         self.read(query::bounds)
     }
+
+    fn count(&self) -> Answer<'_, u64> {
+        self.read(query::count)
+    }
 }
