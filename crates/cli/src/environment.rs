@@ -11,8 +11,8 @@ use crate::exit::Failure;
 /// Baton's own name for the password, and OpenCode's.
 pub(crate) const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
 const USER: &str = "OPENCODE_SERVER_USERNAME";
-/// How OpenCode's SDK hands a configuration to the server it starts.
-pub(crate) const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+/// Whole configurations and key files, which hold keys as often as not.
+pub(crate) const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 const DEFAULT_USER: &str = "opencode";
 
 /// The table for `--help`.

@@ -1,11 +1,12 @@
 //! Puts the rooms together: the one place that names a store, a runner and a model.
 
 mod catalog;
+mod entry;
 mod figures;
+mod providers;
 mod settings;
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,7 +22,7 @@ use engine::{
     ports::{Clock, Random, SystemClock, SystemRandom},
 };
 use llm::demo::{self, Demo, Scenarios};
-use protocol::{config::Config, message::ModelRef};
+use protocol::config::Config;
 use server::Facts;
 use store::{
     files::{Places, redacted},
@@ -34,6 +35,7 @@ use crate::{
     exit::{Failure, chain},
 };
 pub(crate) use figures::Counted;
+use providers::Providers;
 use settings::Settings;
 
 /// The name of a file in the data directory that says where its server listens.
@@ -87,11 +89,12 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let bus = Arc::new(Bus::default());
     let store = open(&places, &bus)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let facts = facts(&places, directory, &settings, &demo);
+    let providers = providers::find(&settings, &places);
+    let facts = facts(&places, directory, &settings, &providers, &demo);
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
-        runners: Arc::new(roster(&settings.loaded.config, &facts, demo, &clock, &random)),
+        runners: Arc::new(roster(&settings, &facts, providers, demo, &clock, &random)),
         clock,
         random,
         bus,
@@ -163,38 +166,49 @@ fn demo(options: &Options) -> Result<Demo, Failure> {
 }
 
 fn roster(
-    config: &Config,
+    settings: &Settings,
     facts: &Facts,
+    providers: Providers,
     demo: Demo,
     clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
 ) -> Roster {
-    let default = ModelRef::new(demo::PROVIDER, demo::BATON);
-    let models: BTreeMap<String, Arc<dyn llm::Model>> =
-        BTreeMap::from([(demo::PROVIDER.to_owned(), Arc::new(demo) as Arc<dyn llm::Model>)]);
-    let named = config.model.as_deref().and_then(|name| name.split_once('/'));
-    let model = named
-        .filter(|(provider, model)| models.get(*provider).is_some_and(|provider| provider.knows(model)))
-        .map(|(provider, model)| ModelRef::new(provider, model));
-    if let (Some(name), None) = (&config.model, &model) {
-        tracing::warn!(model = name, "the configured model is not known; using {}", catalog::name(&default));
-    }
-    // Nobody's command needs to know how to get into the server that runs it.
-    let hidden = environment::PASSWORDS.into_iter().chain([environment::CONFIG]).map(str::to_owned).collect();
+    let hidden = hidden(&providers);
+    let default = providers.default_choice();
+    let mut models = providers.into_models();
+    models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
+    let model = providers::default_model(&settings.loaded.config, default, &models);
     let options = native::Options { agents: facts.agents.clone(), hidden, ..native::Options::default() };
     let native = Native::new(models.clone(), clock.clone(), random.clone(), options);
-    Roster { agents: facts.agents.clone(), models, model: model.unwrap_or(default), runner: Arc::new(native) }
+    Roster { agents: facts.agents.clone(), models, model, runner: Arc::new(native) }
 }
 
-fn facts(places: &Places, directory: String, settings: &Settings, demo: &Demo) -> Facts {
+/// Nobody's command needs to know how to get into the server that runs it, or to a model.
+fn hidden(providers: &Providers) -> Vec<String> {
+    let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).map(str::to_owned);
+    own.chain(providers.keys.iter().cloned()).collect()
+}
+
+fn facts(
+    places: &Places,
+    directory: String,
+    settings: &Settings,
+    providers: &Providers,
+    demo: &Demo,
+) -> Facts {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
-    let config = &settings.loaded.config;
+    let config = redacted(&settings.loaded.config);
+    let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
+    let defaults = providers
+        .listed()
+        .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
+    let listed = providers.listed().map(|live| catalog::listed(live, &config));
     Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        providers: vec![catalog::provider(demo)],
-        default_models: BTreeMap::from([(demo::PROVIDER.to_owned(), demo::BATON.to_owned())]),
-        agents: agents(config),
-        config: redacted(config),
+        providers: listed.chain([catalog::provider(demo)]).collect(),
+        default_models: defaults.chain([demo_default]).collect(),
+        agents: agents(&settings.loaded.config),
+        config,
         home: shown(environment::home()),
         state: shown(places.state.clone()),
         config_path: shown(settings.environment.config_dir().unwrap_or_default()),

@@ -11,6 +11,7 @@
 mod check;
 mod config;
 mod help;
+mod provider;
 mod run;
 mod serve;
 mod world;

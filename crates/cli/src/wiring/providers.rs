@@ -1,0 +1,254 @@
+//! Which providers can be asked: those of the built-in list that have a key, those that were configured, Ollama
+//! on this machine, and the demo.
+//!
+//! A key is taken from the configuration, else from `auth.json`, else from the environment. Only providers that
+//! have a chance to be used are unpacked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use llm::{
+    Catalogue, Client, HttpModel, Secret,
+    catalogue::{self, Model, OLLAMA, Provider},
+    demo,
+};
+use protocol::{config::Config, message::ModelRef, provider::ProviderSource};
+use store::files::{
+    Environment, Places,
+    auth::{AuthFile, Entry},
+};
+
+use super::{
+    catalog, entry,
+    settings::{Settings, warn},
+};
+
+/// Keys that people have for other reasons. Who has one can ask such a provider, but it is not chosen for them,
+/// and their commands keep it.
+const FOR_OTHER_REASONS: [&str; 7] = [
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLOUDFLARE_API_KEY",
+    "CLOUDFLARE_API_TOKEN",
+    "DATABRICKS_TOKEN",
+    "DIGITALOCEAN_ACCESS_TOKEN",
+    "GITHUB_TOKEN",
+    "GITLAB_TOKEN",
+];
+
+/// Shorter values are not taken for keys when they are looked for in the environment.
+const SHORTEST_KEY: usize = 8;
+
+type Models = BTreeMap<String, Arc<dyn llm::Model>>;
+
+/// A provider that can be asked.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) provider: Provider,
+    pub(super) source: ProviderSource,
+    /// Whether it may be chosen for somebody who chose none.
+    is_meant: bool,
+    /// Whether clients are told about it.
+    is_listed: bool,
+}
+
+/// All that can be asked, besides the demo.
+#[derive(Debug, Default)]
+pub(super) struct Providers {
+    live: Vec<Live>,
+    /// Variables that hold a key.
+    pub(super) keys: BTreeSet<String>,
+}
+
+/// Finds out who can be asked. Reads `auth.json`.
+pub(super) fn find(settings: &Settings, places: &Places) -> Providers {
+    let catalogue = match Catalogue::built_in() {
+        Ok(catalogue) => catalogue,
+        Err(error) => {
+            tracing::error!(%error, "there are no providers");
+            return Providers::default();
+        }
+    };
+    let logins = logins(&settings.environment, places);
+    let config = &settings.loaded.config;
+    let read = |name: &str| read(&settings.environment, &logins, name);
+    let mut found = Providers::default();
+    let listed = catalogue.entries().filter(|entry| {
+        config.provider.contains_key(&entry.id)
+            || logins.contains_key(&entry.id)
+            || entry.env.iter().any(|name| read(name).is_some())
+    });
+    let listed: Vec<&str> = listed.map(|entry| entry.id.as_str()).collect();
+    let others = config.provider.keys().map(String::as_str).filter(|id| !listed.contains(id));
+    let mut ids: Vec<&str> =
+        listed.iter().copied().chain(others).filter(|id| *id != demo::PROVIDER).collect();
+    if !ids.contains(&OLLAMA) {
+        ids.push(OLLAMA);
+    }
+    for id in ids {
+        let base = match catalogue.provider(id) {
+            Ok(Some(provider)) => provider,
+            Ok(None) if id == OLLAMA => Provider::ollama(),
+            Ok(None) => Provider::named(id),
+            Err(error) => {
+                tracing::warn!(provider = id, %error, "a provider is left out");
+                continue;
+            }
+        };
+        let Some((live, keys)) = set_up(base, config, logins.get(id), &read) else { continue };
+        found.keys.extend(keys);
+        if let Some(live) = live
+            && is_enabled(config, id)
+        {
+            found.live.push(live);
+        }
+    }
+    found.hide_values(&settings.environment);
+    // Who was configured, or logged in to, comes before who merely has a key lying about.
+    found.live.sort_by_key(|live| match live.source {
+        ProviderSource::Config => 0,
+        ProviderSource::Api => 1,
+        ProviderSource::Env | ProviderSource::Custom => 2,
+    });
+    found
+}
+
+/// A provider with its settings and key, if it can be asked, and the variables that hold its key. Nothing if its
+/// configuration makes no sense.
+fn set_up(
+    base: Provider,
+    config: &Config,
+    login: Option<&Entry>,
+    read: &dyn Fn(&str) -> Option<String>,
+) -> Option<(Option<Live>, Vec<String>)> {
+    let id = base.id.clone();
+    let written = config.provider.get(&id);
+    let mut provider = base;
+    if let Some(written) = written {
+        match catalogue::ProviderConfig::read(&entry::revealed(written)) {
+            Ok(config) => provider = provider.configured(&config),
+            Err(error) => {
+                tracing::warn!(provider = id, %error, "a provider is left out");
+                return None;
+            }
+        }
+    }
+    let mut source = if written.is_some() { ProviderSource::Config } else { ProviderSource::Env };
+    match login {
+        Some(Entry::Api { key, .. }) if provider.key.is_none() => {
+            provider = provider.with_key(Secret::new(key.reveal()));
+            source = if written.is_some() { source } else { ProviderSource::Api };
+        }
+        Some(Entry::Oauth { .. }) if provider.key.is_none() => {
+            tracing::warn!(provider = id, "logins with a browser cannot be used yet; set a key");
+        }
+        _ => {}
+    }
+    let had_key = provider.key.is_some();
+    let keys: Vec<String> = provider.key_variables().map(str::to_owned).collect();
+    provider = provider.with_environment(read);
+    let meant = |name: &&String| read(name).is_some() && !FOR_OTHER_REASONS.contains(&name.as_str());
+    let is_meant = written.is_some() || had_key || keys.iter().any(|name| meant(&name));
+    let had_models = !provider.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
+    let mut models = std::mem::take(&mut provider.models);
+    models.retain(|_, model| provider.dialect(model).is_some());
+    provider.models = models;
+    let speaks =
+        !provider.models.is_empty() || (!had_models && provider.dialect(&Model::named("any")).is_some());
+    let is_known = written.is_some() || provider.key.is_some() || id == OLLAMA;
+    let is_listed = written.is_some() || id != OLLAMA;
+    let live = speaks && is_known && provider.is_usable();
+    if !live {
+        tracing::debug!(provider = id, "cannot be asked");
+    }
+    Some((live.then_some(Live { provider, source, is_meant, is_listed }), keys))
+}
+
+impl Providers {
+    /// The best model of the first provider that may be chosen for somebody.
+    pub(super) fn default_choice(&self) -> Option<ModelRef> {
+        self.listed()
+            .filter(|live| live.is_meant)
+            .find_map(|live| Some(ModelRef::new(&live.provider.id, &live.provider.default_model()?.id)))
+    }
+
+    /// The providers clients are told about.
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Live> {
+        self.live.iter().filter(|live| live.is_listed)
+    }
+
+    /// Ready to be asked, by id. They share their connections.
+    pub(super) fn into_models(self) -> Models {
+        let client = Client::default();
+        let ready = |live: Live| {
+            let id = live.provider.id.clone();
+            (id, Arc::new(HttpModel::new(client.clone(), live.provider)) as Arc<dyn llm::Model>)
+        };
+        self.live.into_iter().map(ready).collect()
+    }
+
+    /// A key may be in a variable of any name, from which a configuration took it.
+    fn hide_values(&mut self, environment: &Environment) {
+        let keys: BTreeSet<&str> = self
+            .live
+            .iter()
+            .filter_map(|live| live.provider.key.as_ref())
+            .map(Secret::reveal)
+            .filter(|key| key.len() >= SHORTEST_KEY)
+            .collect();
+        let holders = environment
+            .variables
+            .iter()
+            .filter(|(_, value)| value.to_str().is_some_and(|value| keys.contains(value.trim())));
+        self.keys.extend(holders.map(|(name, _)| name.clone()));
+        self.keys.retain(|name| !FOR_OTHER_REASONS.contains(&name.as_str()));
+    }
+}
+
+/// The model for who names none: the configured one, else the best there is, else the demo. A configured model
+/// that cannot be asked is not replaced by one of somebody else's.
+pub(super) fn default_model(config: &Config, best: Option<ModelRef>, models: &Models) -> ModelRef {
+    let demo = ModelRef::new(demo::PROVIDER, demo::BATON);
+    let Some(written) = &config.model else { return best.unwrap_or(demo) };
+    known(written, models).unwrap_or_else(|| {
+        tracing::warn!(model = written, "the configured model is not known; using {}", catalog::name(&demo));
+        demo
+    })
+}
+
+/// A model that was written as `provider/model`, if it can be asked.
+pub(super) fn known(written: &str, models: &Models) -> Option<ModelRef> {
+    let (provider, model) = written.split_once('/')?;
+    models.get(provider)?.knows(model).then(|| ModelRef::new(provider, model))
+}
+
+fn is_enabled(config: &Config, id: &str) -> bool {
+    let names = |list: &Vec<String>| list.iter().any(|name| name == id);
+    config.enabled_providers.as_ref().is_none_or(names)
+        && !config.disabled_providers.as_ref().is_some_and(names)
+}
+
+fn logins(environment: &Environment, places: &Places) -> BTreeMap<String, Entry> {
+    match AuthFile::new(environment, &places.data).read() {
+        Ok(auth) => {
+            warn(&auth.warnings);
+            auth.entries
+        }
+        Err(error) => {
+            tracing::warn!(%error, "keys and logins are not known");
+            BTreeMap::new()
+        }
+    }
+}
+
+/// A variable; some organisations' sites hand out what would be in it.
+fn read(environment: &Environment, logins: &BTreeMap<String, Entry>, name: &str) -> Option<String> {
+    let handed_out = || {
+        logins.values().find_map(|login| match login {
+            Entry::WellKnown { key, token } if key == name => Some(token.reveal().to_owned()),
+            _ => None,
+        })
+    };
+    environment.text(name).map(str::to_owned).or_else(handed_out).filter(|value| !value.trim().is_empty())
+}

@@ -1,0 +1,171 @@
+//! Providers that people configure: who is asked, with which key, and who never sees it.
+
+use std::{
+    fs,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    process::Command,
+};
+
+use crate::world::{Server, World, finish};
+
+const KEY: &str = "sk-fake-0123456789";
+const ANSWER: &str = "Hello from the fake.";
+
+/// One call: its head as it came, and its body.
+#[derive(Debug, Clone)]
+struct Call {
+    head: String,
+    body: Value,
+}
+
+/// A server of the kind that many imitate.
+struct Fake {
+    url: String,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Fake {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&calls);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&heard)));
+            }
+        });
+        Self { url, calls }
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// Configures it in a project.
+    fn configure(&self, world: &World, more: &Value) {
+        let mut config = json!({ "provider": { "fake": {
+            "npm": "@ai-sdk/openai-compatible", "name": "Fake",
+            "options": { "baseURL": self.url, "apiKey": "{env:FAKE_SECRET}" },
+            "models": { "m": { "name": "M", "limit": { "context": 100_000, "output": 1000 } } },
+        } } });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+    }
+}
+
+async fn answer(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>) {
+    let mut text = Vec::new();
+    let (head, body) = loop {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).await.unwrap_or(0);
+        if read == 0 {
+            return;
+        }
+        text.extend_from_slice(&piece[..read]);
+        let said = String::from_utf8_lossy(&text).into_owned();
+        if let Some((head, body)) = said.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str::<Value>(body)
+        {
+            break (head.to_owned(), body);
+        }
+    };
+    calls.lock().unwrap().push(Call { head, body });
+    let chunk = |delta: Value, reason: Value| {
+        let choice = json!({ "index": 0, "delta": delta, "finish_reason": reason });
+        format!("data: {}\n\n", json!({ "id": "1", "object": "chat.completion.chunk", "choices": [choice] }))
+    };
+    let said = [
+        chunk(json!({ "role": "assistant", "content": ANSWER }), Value::Null),
+        chunk(json!({}), "stop".into()),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let _ = stream.write_all(format!("{head}{}", said.concat()).as_bytes()).await;
+}
+
+fn with_key(mut command: Command) -> Command {
+    command.env("FAKE_SECRET", KEY);
+    command
+}
+
+#[tokio::test]
+async fn a_configured_provider_answers_and_gets_its_key() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    fake.configure(&world, &json!({}));
+    let ended = finish(with_key(world.with_data(&["run", "--model", "fake/m", "hi"])), "").await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
+    let calls = fake.calls();
+    assert!(!calls.is_empty());
+    for call in &calls {
+        assert!(call.head.starts_with("POST /v1/chat/completions "), "{}", call.head);
+        let bearer = format!("authorization: bearer {KEY}");
+        assert!(call.head.to_lowercase().contains(&bearer), "{}", call.head);
+        assert_eq!(call.body["model"], "m");
+    }
+    // It is the only one there is, so it is also who answers when nobody is named.
+    let ended = finish(with_key(world.with_data(&["run", "hi"])), "").await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
+    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap_or_default();
+    assert!(!log.contains(KEY), "{log}");
+}
+
+#[tokio::test]
+async fn clients_see_the_provider_but_not_its_key() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    fake.configure(&world, &json!({}));
+    let command = world.with_data(&["serve", "--port", "0", "--log-level", "trace"]);
+    let server = Server::start(with_key(command)).await;
+    let listed = server.calls.get("/config/providers").await.unwrap();
+    let found = listed["providers"].as_array().unwrap().iter().find(|it| it["id"] == "fake").unwrap();
+    assert_eq!((&found["name"], &found["source"]), (&json!("Fake"), &json!("config")));
+    assert_eq!(found["models"]["m"]["limit"]["context"], 100_000);
+    assert_eq!(found["models"]["m"]["api"]["url"], fake.url);
+    assert_eq!(listed["default"], json!({ "demo": "baton", "fake": "m" }));
+    let session = server.calls.session().await.unwrap();
+    let prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
+    let answer = server.calls.post(&format!("/session/{session}/message"), &prompt).await.unwrap();
+    assert_eq!(answer["info"]["providerID"], "fake");
+    for path in ["/config/providers", "/provider", "/config", "/agent"] {
+        let answer = server.calls.get(path).await.unwrap().to_string();
+        assert!(!answer.contains(KEY), "{path}: {answer}");
+    }
+    server.stop().await;
+    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    assert!(!log.contains(KEY), "{log}");
+}
+
+#[tokio::test]
+async fn a_provider_can_be_switched_off_or_come_alive_by_a_key() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    let ids = async |command: Command| {
+        let server = Server::start(command).await;
+        let listed = server.calls.get("/config/providers").await.unwrap();
+        server.stop().await;
+        let ids: Vec<String> = listed["providers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|provider| provider["id"].as_str().unwrap().to_owned())
+            .collect();
+        ids
+    };
+    let serve = || with_key(world.with_data(&["serve", "--port", "0"]));
+    assert_eq!(ids(serve()).await, ["demo"]);
+    let mut keyed = serve();
+    keyed.env("ANTHROPIC_API_KEY", "sk-ant-0123456789");
+    assert_eq!(ids(keyed).await, ["anthropic", "demo"]);
+    fs::write(world.data().join("auth.json"), r#"{"openai":{"type":"api","key":"sk-openai-0"}}"#).unwrap();
+    fake.configure(&world, &json!({}));
+    assert_eq!(ids(serve()).await, ["fake", "openai", "demo"]);
+    fake.configure(&world, &json!({ "disabled_providers": ["fake"] }));
+    assert_eq!(ids(serve()).await, ["openai", "demo"]);
+    fake.configure(&world, &json!({ "enabled_providers": ["fake"] }));
+    assert_eq!(ids(serve()).await, ["fake", "demo"]);
+}
