@@ -32,7 +32,13 @@ impl Roster {
         };
         found.ok_or_else(|| Unresolved::Agent {
             name: wanted.agent.unwrap_or("default").to_owned(),
-            known: self.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: self
+                .agents
+                .iter()
+                .filter(|agent| agent.hidden != Some(true))
+                .map(|agent| agent.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
         })
     }
 

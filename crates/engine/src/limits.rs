@@ -41,5 +41,7 @@ pub const MAX_INBOX: usize = 1_024;
 pub const MAX_CALLS: usize = 256;
 /// How deep child sessions may nest.
 pub const MAX_DEPTH: usize = 8;
+/// Messages read at a time when a runner looks back.
+pub const HISTORY_PAGE: usize = 100;
 /// Events read from the log at a time when a client resumes.
 pub const REPLAY_PAGE: usize = 500;

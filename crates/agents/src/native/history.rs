@@ -24,9 +24,9 @@ pub(super) struct Summary {
 }
 
 impl History {
-    /// A session's messages, oldest first, as they concern a model that now answers `current`.
-    pub(super) fn new(messages: Vec<MessageWithParts>, current: &[MessageId]) -> Self {
-        cut(in_order(messages, current))
+    /// A session's messages, oldest first, as they concern a model that is about to answer `fresh` prompts.
+    pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Self {
+        cut(in_order(messages, fresh))
     }
 
     /// The newest message of an assistant.
@@ -47,30 +47,87 @@ impl History {
     }
 }
 
+/// Looks back through a session's messages, newest first, for the point before which none is needed: where the tail of
+/// the newest summary begins.
+#[derive(Debug, Default)]
+pub(super) struct LookBack {
+    /// The request that the newest summary answers.
+    request: Option<MessageId>,
+    /// Where its tail begins.
+    tail: Option<MessageId>,
+}
+
+impl LookBack {
+    /// Whether nothing before this message is needed.
+    pub(super) fn is_enough(&mut self, message: &MessageWithParts) -> bool {
+        let id = message.info.id();
+        if let Some(tail) = &self.tail {
+            return id == tail;
+        }
+        if let Some(answer) = assistant(&message.info) {
+            if self.request.is_none() && is_complete(answer) {
+                self.request = Some(answer.parent_id.clone());
+            }
+            return false;
+        }
+        if self.request.as_ref() != Some(id) {
+            return false;
+        }
+        self.tail = compaction(message).and_then(|wish| wish.tail_start_id.clone());
+        self.tail.is_none()
+    }
+}
+
+/// Prompts that are older than these messages and were heard among them all the same, because they waited.
+pub(super) fn missing(messages: &[MessageWithParts], fresh: &[MessageId]) -> Vec<MessageId> {
+    let request = newest_summary(messages).map_or(0, |(_, request)| request);
+    let newer = messages.get(request..).unwrap_or_default();
+    let answered = newer.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
+    let known: HashSet<&MessageId> = messages.iter().map(|message| message.info.id()).collect();
+    let mut missing: Vec<MessageId> =
+        answered.chain(unheard(messages, fresh)).filter(|id| !known.contains(id)).cloned().collect();
+    missing.sort();
+    missing.dedup();
+    missing
+}
+
+/// Fresh prompts without those that something continues already: a summary came before their first answer, and they
+/// are in what it kept, in what it says, or said again.
+fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl Iterator<Item = &'a MessageId> {
+    let continued: Vec<MessageId> = messages
+        .iter()
+        .filter_map(|message| match &message.info {
+            Message::User(user) => user.continues(),
+            Message::Assistant(_) => None,
+        })
+        .collect();
+    fresh.iter().filter(move |id| !continued.contains(id))
+}
+
 /// The order in which the conversation was had. A prompt that waited while another was answered was first heard
 /// when its own answer began, however early it was written; one that nobody answers was heard with the next one.
-fn in_order(messages: Vec<MessageWithParts>, current: &[MessageId]) -> Vec<MessageWithParts> {
-    let parents = messages.iter().filter_map(|message| Some(assistant(&message.info)?.parent_id.clone()));
-    let answered: HashSet<MessageId> = parents.chain(current.iter().cloned()).collect();
+fn in_order(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Vec<MessageWithParts> {
+    let parents = messages.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
+    let answered: HashSet<MessageId> = parents.chain(unheard(&messages, fresh)).cloned().collect();
     let mut ordered = Vec::with_capacity(messages.len());
-    let mut unheard: VecDeque<MessageWithParts> = VecDeque::new();
+    let mut waiting: VecDeque<MessageWithParts> = VecDeque::new();
     for message in messages {
         let Some(answer) = assistant(&message.info) else {
-            unheard.push_back(message);
+            waiting.push_back(message);
             continue;
         };
-        if let Some(at) = unheard.iter().position(|waiting| *waiting.info.id() == answer.parent_id) {
-            let (later, heard): (Vec<_>, Vec<_>) = unheard.drain(..=at).partition(|waiting| {
-                answered.contains(waiting.info.id()) && *waiting.info.id() != answer.parent_id
+        if let Some(at) = waiting.iter().position(|prompt| *prompt.info.id() == answer.parent_id) {
+            let (later, heard): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
+                answered.contains(prompt.info.id()) && *prompt.info.id() != answer.parent_id
             });
             ordered.extend(heard);
-            for waiting in later.into_iter().rev() {
-                unheard.push_front(waiting);
+            for prompt in later.into_iter().rev() {
+                waiting.push_front(prompt);
             }
         }
         ordered.push(message);
     }
-    ordered.extend(unheard);
+    ordered.extend(waiting);
     ordered
 }
 
@@ -107,15 +164,17 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
 /// The newest summary that was completed, and the request it answers.
 fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| {
-        let answer = assistant(&message.info).filter(|answer| {
-            answer.summary == Some(true) && answer.finish.is_some() && answer.error.is_none()
-        })?;
+        let answer = assistant(&message.info).filter(|answer| is_complete(answer))?;
         let request = messages
             .get(..at)?
             .iter()
             .rposition(|request| *request.info.id() == answer.parent_id && compaction(request).is_some())?;
         Some((at, request))
     })
+}
+
+fn is_complete(answer: &AssistantMessage) -> bool {
+    answer.summary == Some(true) && answer.finish.is_some() && answer.error.is_none()
 }
 
 /// Whether it is part of the conversation, and not about it.
@@ -143,6 +202,8 @@ fn assistant(message: &Message) -> Option<&AssistantMessage> {
 
 #[cfg(test)]
 mod tests {
+    use protocol::UserMessage;
+
     use super::*;
     use crate::native::tests::written::{answer, compaction_request, prompt, summary};
 
@@ -150,9 +211,9 @@ mod tests {
         messages.iter().map(|message| message.info.id().as_str()).collect()
     }
 
-    fn told(messages: Vec<MessageWithParts>, current: &[&str]) -> Vec<String> {
-        let current: Vec<MessageId> = current.iter().map(|id| id.parse().unwrap()).collect();
-        let history = History::new(messages, &current);
+    fn told(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
+        let fresh: Vec<MessageId> = fresh.iter().map(|id| id.parse().unwrap()).collect();
+        let history = History::new(messages, &fresh);
         let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
         summary.chain(&history.messages).map(|message| message.info.id().to_string()).collect()
     }
@@ -175,6 +236,28 @@ mod tests {
     fn prompts_that_joined_together_stay_together() {
         let written = vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
         assert_eq!(told(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
+    }
+
+    #[test]
+    fn a_prompt_that_was_summarised_before_its_answer_is_heard_before_what_continues_it() {
+        let written = || {
+            let mut continued = prompt("k");
+            if let Message::User(user) = &mut continued.info {
+                user.extra.insert(UserMessage::CONTINUES.to_owned(), "msg_p1".into());
+            }
+            vec![
+                prompt("p0"),
+                prompt("p1"),
+                compaction_request("c", Some("p1")),
+                summary("s", "c", true),
+                continued,
+            ]
+        };
+        assert_eq!(told(written(), &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k"]);
+        let again: Vec<_> = written().into_iter().chain([answer("a", "k")]).collect();
+        assert_eq!(told(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
+        let gone = written().split_off(2);
+        assert!(missing(&gone, &["msg_p1".parse().unwrap()]).is_empty());
     }
 
     #[test]
@@ -205,6 +288,44 @@ mod tests {
             ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],
             "the tail comes after the summary"
         );
+    }
+
+    /// The ids that are read of a session, oldest first.
+    fn read(written: &[MessageWithParts]) -> Vec<&str> {
+        let mut back = LookBack::default();
+        let mut found = Vec::new();
+        for message in written.iter().rev() {
+            found.push(message.info.id().as_str());
+            if back.is_enough(message) {
+                break;
+            }
+        }
+        found.reverse();
+        found
+    }
+
+    #[test]
+    fn what_a_summary_stands_for_is_not_read() {
+        let written = |tail, complete| {
+            let mut written = vec![prompt("p1"), answer("a1", "p1"), answer("a2", "p1")];
+            written.extend([compaction_request("c", tail), summary("s", "c", complete), prompt("k")]);
+            written
+        };
+        assert_eq!(read(&written(None, true)), ["msg_c", "msg_s", "msg_k"]);
+        assert_eq!(read(&written(Some("a2"), true)), ["msg_a2", "msg_c", "msg_s", "msg_k"]);
+        assert_eq!(read(&written(None, false)).len(), 6);
+        assert_eq!(read(&written(Some("gone"), true)).len(), 6);
+    }
+
+    #[test]
+    fn a_prompt_that_waited_through_a_summary_is_missed() {
+        let mut written =
+            vec![answer("a1", "p1"), compaction_request("c", Some("a1")), summary("s", "c", true)];
+        written.extend([answer("a2", "p2")]);
+        let fresh = ["msg_p3".parse().unwrap()];
+        let missed = missing(&written, &fresh);
+        let missed: Vec<&str> = missed.iter().map(MessageId::as_str).collect();
+        assert_eq!(missed, ["msg_p2", "msg_p3"], "but not the prompt of the tail, which is summarised");
     }
 
     #[test]

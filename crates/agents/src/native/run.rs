@@ -15,7 +15,7 @@ use super::budget::Meter;
 use super::compaction::{self, Why};
 use super::doom::Doom;
 use super::guidance::Instruction;
-use super::history::History;
+use super::history::{History, LookBack};
 use super::permission::Permissions;
 use super::role::Role;
 use super::system::{self, Scene};
@@ -58,6 +58,8 @@ pub(super) struct Loop<'a> {
     pub(super) depth: usize,
     /// Prompts that this turn answers.
     prompts: Vec<MessageId>,
+    /// Those of them that no step has begun to answer yet.
+    fresh: Vec<MessageId>,
     /// The newest of them, which a summary may have taken out of the conversation.
     asked: Option<UserMessage>,
     /// Steps that were taken.
@@ -105,6 +107,7 @@ impl<'a> Loop<'a> {
             doom: Doom::default(),
             depth,
             prompts: vec![turn.prompt.clone()],
+            fresh: vec![turn.prompt.clone()],
             asked: None,
             steps: 0,
             repeats: 0,
@@ -126,23 +129,23 @@ impl<'a> Loop<'a> {
     }
 
     async fn work(&mut self) -> TurnEnd {
-        let mut fresh = self.prompts.clone();
         loop {
             if self.turn.cancellation().is_cancelled() {
                 return TurnEnd::Cancelled;
             }
-            if let Flow::Break(end) = self.round(&fresh).await {
+            if let Flow::Break(end) = self.round().await {
                 return end;
             }
-            fresh = self.turn.join().await;
-            self.prompts.extend(fresh.iter().cloned());
+            let joined = self.turn.join().await;
+            self.prompts.extend(joined.iter().cloned());
+            self.fresh = joined;
         }
     }
 
     /// What prompts that are new here ask for directly, then a step.
-    async fn round(&mut self, fresh: &[MessageId]) -> Flow {
-        for id in fresh {
-            let Some(message) = or_end(self.turn.message(id).await)? else { continue };
+    async fn round(&mut self) -> Flow {
+        for id in self.fresh.clone() {
+            let Some(message) = or_end(self.turn.message(&id).await)? else { continue };
             self.errands(&message).await?;
         }
         self.step().await
@@ -182,6 +185,7 @@ impl<'a> Loop<'a> {
         drop(history);
         self.turn.emit(AgentEvent::step_started()).await;
         self.steps += 1;
+        self.fresh.clear();
         let cancel = self.turn.cancellation();
         let heard = tokio::select! {
             biased;
@@ -274,8 +278,15 @@ impl<'a> Loop<'a> {
 
     /// The conversation as far as this turn may see it.
     pub(super) async fn history(&self) -> Flow<History> {
-        let messages = or_end(self.turn.history().await)?;
-        Flow::Continue(History::new(messages, &self.prompts))
+        let mut back = LookBack::default();
+        let mut messages = or_end(self.turn.recent(|message| back.is_enough(message)).await)?;
+        let mut older = Vec::new();
+        for id in history::missing(&messages, &self.fresh) {
+            older.extend(or_end(self.turn.message(&id).await)?);
+        }
+        older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
+        messages.splice(..0, older);
+        Flow::Continue(History::new(messages, &self.fresh))
     }
 
     /// Who answers: whom the newest prompt of this turn asked for.
@@ -300,7 +311,8 @@ impl<'a> Loop<'a> {
 
     /// Drops old output of tools from the model's view.
     async fn prune(&self) {
-        let Ok(messages) = self.turn.history().await else { return };
+        let mut back = LookBack::default();
+        let Ok(messages) = self.turn.recent(|message| back.is_enough(message)).await else { return };
         for part in compaction::prune(&messages, self.inner.clock.now()) {
             self.turn.emit(AgentEvent::Revised(Box::new(part))).await;
         }

@@ -7,7 +7,7 @@ use protocol::message::ModelRef;
 use protocol::{AgentEvent, MessageWithParts, PartBody, Session};
 use tokio::time::timeout;
 
-use super::history::{self, History};
+use super::history;
 use super::role::Voice;
 use super::{Inner, limits};
 
@@ -41,9 +41,14 @@ pub(super) async fn title(inner: &Inner, turn: &Turn) {
 }
 
 async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
-    let messages = turn.history().await.map_err(|error| error.to_string())?;
-    let history = History::new(messages, std::slice::from_ref(&turn.prompt));
-    let Some(prompt) = first_prompt(&history, turn) else { return Ok(None) };
+    // One prompt is enough to know, and two are too many.
+    let mut prompts = 0;
+    let messages = turn.recent(|message| {
+        prompts += usize::from(is_written(message));
+        prompts > 1
+    });
+    let messages = messages.await.map_err(|error| error.to_string())?;
+    let Some(prompt) = first_prompt(&messages, turn) else { return Ok(None) };
     let voice = voice(inner, &turn.model)?;
     let text = ask(inner, &voice, &turn.session, prompt).await?;
     Ok(clean(&text))
@@ -76,9 +81,8 @@ async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) ->
 }
 
 /// What the only person's prompt of a session says; nothing if there are several, or if it says nothing.
-fn first_prompt(history: &History, turn: &Turn) -> Option<String> {
-    let written: Vec<&MessageWithParts> =
-        history.messages.iter().filter(|message| is_written(message)).collect();
+fn first_prompt(messages: &[MessageWithParts], turn: &Turn) -> Option<String> {
+    let written: Vec<&MessageWithParts> = messages.iter().filter(|message| is_written(message)).collect();
     let [prompt] = written.as_slice() else { return None };
     if *prompt.info.id() != turn.prompt || history::compaction(prompt).is_some() {
         return None;

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    limits::MAX_DEPTH,
-    ports::{self, ChildEnd, ChildSpec, Listing, Page, Reads},
+    limits::{HISTORY_PAGE, MAX_DEPTH},
+    ports::{self, ChildEnd, ChildSpec, Cursor, Listing, Page, Reads},
 };
 
 /// One run of a runner: a prompt to answer, and the means to report on it.
@@ -101,6 +101,15 @@ impl Turn {
     /// Everything said so far in this session that this run may see: prompts that still wait for their
     /// turn are left out.
     pub async fn history(&self) -> Result<Vec<MessageWithParts>, ports::Error> {
+        self.recent(|_| false).await
+    }
+
+    /// The newest part of [`Turn::history`], oldest first: back to the first message of which `enough` says
+    /// that none before it is needed. It is asked about the newest first.
+    pub async fn recent(
+        &self,
+        mut enough: impl FnMut(&MessageWithParts) -> bool,
+    ) -> Result<Vec<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
         let waiting: Vec<MessageId> = self
             .reads
@@ -110,9 +119,26 @@ impl Turn {
             .filter(|prompt| !prompt.started)
             .map(|prompt| prompt.message)
             .collect();
-        let mut messages = self.reads.messages(&self.session.id, Page::default()).await?;
-        messages.retain(|message| !waiting.contains(message.info.id()));
-        Ok(messages)
+        let mut found = Vec::new();
+        let mut before = None;
+        'back: loop {
+            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
+            let page = self.reads.messages(&self.session.id, page).await?;
+            before = page.first().map(|oldest| Cursor::of(&oldest.info));
+            let more = page.len() == HISTORY_PAGE;
+            for message in page.into_iter().rev().filter(|message| !waiting.contains(message.info.id())) {
+                let last = enough(&message);
+                found.push(message);
+                if last {
+                    break 'back;
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        found.reverse();
+        Ok(found)
     }
 
     /// One message of this session.

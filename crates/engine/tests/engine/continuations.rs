@@ -281,3 +281,28 @@ async fn a_fork_keeps_what_continues_what() {
     };
     assert_ne!(asked(&original), asked(&copies));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_looks_back_as_far_as_it_needs() {
+    let world = World::new().await;
+    let session = world.session().await;
+    for number in 0..130 {
+        world.sessions.prompt(&session.id, PromptInput::text(number.to_string())).await.unwrap();
+    }
+    world.script(|turn| async move {
+        let all = turn.history().await.unwrap();
+        assert_eq!(all.len(), 261);
+        assert!(all.windows(2).all(|pair| pair[0].info.order() < pair[1].info.order()));
+        for far in [1, 99, 100, 101, 260] {
+            let mut left = far;
+            let recent = turn.recent(|_| {
+                left -= 1;
+                left == 0
+            });
+            assert_eq!(recent.await.unwrap(), all[all.len() - far..], "{far}");
+        }
+        say(turn, "seen").await
+    });
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("seen"));
+}

@@ -1,13 +1,14 @@
 //! Conversations that become too long.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::ports::Page;
 use llm::{Error, Finish, Purpose};
 use protocol::config::Compaction;
 use protocol::message::ModelRef;
 use protocol::part::FilePart;
-use protocol::prompt::{PartInput, PartInputBody, PromptInput};
+use protocol::prompt::{Delivery, PartInput, PartInputBody, PromptInput};
 use protocol::{EndReason, EventBody, Extra, Message, PartBody, Session, SessionStatus, ToolState};
 use serde_json::json;
 
@@ -368,4 +369,42 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
     assert!(state.time.compacted.is_some());
     let last = puppet.asked(Purpose::Turn).pop().unwrap();
     assert!(format!("{:?}", last.messages).contains("[Old tool result content cleared]"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_waited_through_a_summary_is_heard_where_it_is_answered() {
+    let long = "x".repeat(60_000);
+    let puppet = Puppet::new([
+        Reply::text(&long),
+        list("c1").after(Duration::from_secs(9)),
+        list("c2").using(24_000, 1),
+        Reply::text("First."),
+        Reply::text("Second."),
+        Reply::text("Third."),
+    ]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.submit(&session, "small", "one").await;
+    let later = PromptInput { delivery: Some(Delivery::Queue), ..PromptInput::text("two") };
+    let later = PromptInput { model: Some(ModelRef::new("demo", "small")), ..later };
+    world.sessions.submit(&session.id, later).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    world.submit(&session, "small", "three").await;
+    world.until_idle(&session, Person::Agrees).await;
+    let heard = puppet.heard();
+    assert_eq!(puppet.asked(Purpose::Compaction).len(), 1);
+    insta::assert_snapshot!(heard.last().unwrap(), @r"
+    person: What did we do so far?
+    model: A summary.
+    person: one
+    model: list#c1
+    tools: #c1
+    model: list#c2
+    tools: #c2
+    person: Continue if you have next steps, or stop and ask for clarifi
+    model: First.
+    person: two
+    model: Second.
+    person: three
+    ");
 }

@@ -126,6 +126,30 @@ async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
     ");
 }
 
+#[tokio::test(start_paused = true)]
+async fn prompts_that_join_together_stay_where_they_were_heard() {
+    let puppet = Puppet::new([
+        Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
+        Reply::call("c2", "list", json!({ "path": "." })),
+        Reply::text("All three."),
+    ]);
+    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
+    let session = world.session().await;
+    for prompt in ["one", "two", "three"] {
+        world.sessions.submit(&session.id, input(prompt)).await.unwrap();
+    }
+    world.until_idle(&session, Person::Agrees).await;
+    insta::assert_snapshot!(puppet.heard()[2], @r"
+    person: one
+    model: list#c1
+    tools: #c1
+    person: two
+    person: three
+    model: list#c2
+    tools: #c2
+    ");
+}
+
 fn subtask(command: Option<&str>) -> PromptInput {
     let task = SubtaskPart {
         prompt: "count the files".into(),
