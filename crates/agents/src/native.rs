@@ -12,6 +12,10 @@
 //! | `error` | no | error |
 //! | `unknown`, or not at all | no | go on, at most [`limits::REPEATS`] times in a row |
 //!
+//! Before each step the loop looks whether it can still be afforded ([`Options::budget`]) and whether the conversation
+//! still fits; one that does not is summarised in the middle of the turn, and the turn goes on. Who answers is decided
+//! for every step anew, because a prompt that joins may ask for another agent or model.
+//!
 //! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the middle
 //! has done nothing yet: what it said is withdrawn and it is tried again, without a tool running twice.
 
