@@ -1,8 +1,11 @@
 //! Puts the rooms together: the one place that names a store, a runner and a model.
 
+mod agents;
 mod catalog;
 mod entry;
 mod figures;
+mod guidance;
+mod options;
 mod providers;
 mod settings;
 
@@ -11,18 +14,13 @@ use std::{
     sync::Arc,
 };
 
-use agents::{
-    Roster,
-    native::{self, Native},
-};
+use ::agents::{Roster, native::Native};
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    limits::Limits,
     ports::{Clock, Random, SystemClock, SystemRandom},
 };
 use llm::demo::{self, Demo, Scenarios};
-use protocol::config::Config;
 use server::Facts;
 use store::{
     files::{Places, redacted},
@@ -84,7 +82,7 @@ pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
 pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
-    let settings = Settings::read(Path::new(&directory)).await?;
+    let settings = Arc::new(Settings::read(Path::new(&directory)).await?);
     let demo = demo(options)?;
     let bus = Arc::new(Bus::default());
     let store = open(&places, &bus)?;
@@ -94,11 +92,11 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
-        runners: Arc::new(roster(&settings, &facts, providers, demo, &clock, &random)),
+        runners: Arc::new(roster(&settings, &places, &facts, providers, demo, &clock, &random)),
         clock,
         random,
         bus,
-        limits: Limits::default(),
+        limits: options::limits(&settings.loaded.config),
         version: facts.version.clone(),
     });
     let repaired = sessions.recover().await.map_err(|error| {
@@ -166,7 +164,8 @@ fn demo(options: &Options) -> Result<Demo, Failure> {
 }
 
 fn roster(
-    settings: &Settings,
+    settings: &Arc<Settings>,
+    places: &Places,
     facts: &Facts,
     providers: Providers,
     demo: Demo,
@@ -178,7 +177,7 @@ fn roster(
     let mut models = providers.into_models();
     models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
     let model = providers::default_model(&settings.loaded.config, default, &models);
-    let options = native::Options { agents: facts.agents.clone(), hidden, ..native::Options::default() };
+    let options = options::native(settings, places, facts.agents.clone(), &models, hidden);
     let native = Native::new(models.clone(), clock.clone(), random.clone(), options);
     Roster { agents: facts.agents.clone(), models, model, runner: Arc::new(native) }
 }
@@ -207,22 +206,13 @@ fn facts(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         providers: listed.chain([catalog::provider(demo)]).collect(),
         default_models: defaults.chain([demo_default]).collect(),
-        agents: agents(&settings.loaded.config),
+        agents: agents::all(&settings.environment, &settings.loaded.config),
         config,
         home: shown(environment::home()),
         state: shown(places.state.clone()),
         config_path: shown(settings.environment.config_dir().unwrap_or_default()),
         directory,
     }
-}
-
-/// The agents, the configured one first: that is the one prompts get that name none.
-fn agents(config: &Config) -> Vec<protocol::agent::Agent> {
-    let mut agents = native::built_in(&[]);
-    if let Some(wanted) = &config.default_agent {
-        agents.sort_by_key(|agent| agent.name != *wanted);
-    }
-    agents
 }
 
 fn text(directory: &Path) -> Result<String, Failure> {

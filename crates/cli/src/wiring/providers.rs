@@ -14,7 +14,11 @@ use llm::{
     catalogue::{self, Model, OLLAMA, Provider},
     demo,
 };
-use protocol::{config::Config, message::ModelRef, provider::ProviderSource};
+use protocol::{
+    config::{Config, Positive},
+    message::ModelRef,
+    provider::ProviderSource,
+};
 use store::files::{
     Environment, Places,
     auth::{AuthFile, Entry},
@@ -125,6 +129,11 @@ fn set_up(
     let id = base.id.clone();
     let written = config.provider.get(&id);
     let mut provider = base;
+    if let Some(limits) = &config.limits {
+        let waits = &mut provider.deadlines;
+        waits.first_chunk = limits.first_chunk_seconds.map_or(waits.first_chunk, Positive::seconds);
+        waits.next_chunk = limits.next_chunk_seconds.map_or(waits.next_chunk, Positive::seconds);
+    }
     if let Some(written) = written {
         match catalogue::ProviderConfig::read(&entry::revealed(written)) {
             Ok(config) => provider = provider.configured(&config),

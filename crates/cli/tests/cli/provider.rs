@@ -169,3 +169,56 @@ async fn a_provider_can_be_switched_off_or_come_alive_by_a_key() {
     fake.configure(&world, &json!({ "enabled_providers": ["fake"] }));
     assert_eq!(ids(serve()).await, ["fake", "demo"]);
 }
+
+#[tokio::test]
+async fn instructions_agents_and_skills_reach_the_model() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    let project = world.project();
+    fake.configure(
+        &world,
+        &json!({
+            "default_agent": "poet", "instructions": ["docs/*.md"],
+            "agent": { "poet": { "prompt": "You answer in verse.", "temperature": 0.25 } },
+        }),
+    );
+    fs::write(project.join("AGENTS.md"), "Wear a green hat.").unwrap();
+    for (path, text) in [
+        ("docs/style.md", "Mind the gap."),
+        (".opencode/skills/knots/SKILL.md", "---\nname: knots\ndescription: Ties knots\n---\nOver, under."),
+    ] {
+        fs::create_dir_all(project.join(path).parent().unwrap()).unwrap();
+        fs::write(project.join(path), text).unwrap();
+    }
+    let ended = finish(with_key(world.with_data(&["run", "hi"])), "").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let calls = fake.calls();
+    let asked = calls.iter().find(|call| call.body["tools"].is_array()).unwrap();
+    let system = asked.body["messages"][0].to_string();
+    for text in ["Wear a green hat.", "Mind the gap.", "You answer in verse."] {
+        assert!(system.contains(text), "{text}: {system}");
+    }
+    assert!(asked.body["tools"].to_string().contains("Ties knots"), "{}", asked.body["tools"]);
+}
+
+#[tokio::test]
+async fn commands_do_not_see_keys() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    fake.configure(&world, &json!({ "permission": { "bash": "allow" } }));
+    let file = world.path("more.json");
+    let scenario = json!({ "spy": { "about": "looks around", "steps": [
+        [
+            { "do": "tool", "name": "bash", "input": { "command": "env > seen.txt", "description": "Look" } },
+            { "do": "finish", "reason": "tool-calls" },
+        ],
+        [{ "do": "text", "text": "Seen." }, { "do": "finish", "reason": "stop" }],
+    ] } });
+    fs::write(&file, scenario.to_string()).unwrap();
+    let args = ["run", "hi", "--model", "demo/spy", "--scenario-file", file.to_str().unwrap()];
+    let mut command = with_key(world.with_data(&args));
+    command.env("ANTHROPIC_API_KEY", "sk-ant-0123456789").env("HARMLESS", "yes");
+    let ended = finish(command, "").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let seen = fs::read_to_string(world.project().join("seen.txt")).unwrap();
+    assert!(seen.contains("HARMLESS=yes"), "{seen}");
+    assert!(!seen.contains(KEY) && !seen.contains("sk-ant-"), "{seen}");
+}

@@ -1,0 +1,110 @@
+//! The settings of the native loop, from what people have configured.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use ::agents::native::{self, Skill, ToolOptions};
+use engine::{
+    limits::Limits,
+    ports::{Clock, SystemClock},
+};
+use protocol::{
+    agent::Agent,
+    config::{Config, Positive, ToolOutput},
+};
+use store::files::{Places, skills};
+use workspace::output::{self, RETENTION, Shelf};
+
+use super::{
+    guidance::Guidance,
+    providers,
+    settings::{Settings, warn},
+};
+
+/// Whole outputs of tools, in the data directory.
+const OUTPUTS: &str = "tool-output";
+
+/// The longest wait: adding it to any time makes sense.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+
+/// The settings of the loop.
+pub(super) fn native(
+    settings: &Arc<Settings>,
+    places: &Places,
+    agents: Vec<Agent>,
+    models: &BTreeMap<String, Arc<dyn llm::Model>>,
+    hidden: Vec<String>,
+) -> native::Options {
+    let config = &settings.loaded.config;
+    let small_model = config.small_model.as_ref().and_then(|written| {
+        let known = providers::known(written, models);
+        if known.is_none() {
+            tracing::warn!(model = written, "the configured small model is not known");
+        }
+        known
+    });
+    let experimental = config.experimental.as_ref();
+    native::Options {
+        agents,
+        small_model,
+        instructions: Arc::new(Guidance(Arc::clone(settings))),
+        compaction: config.compaction.clone().unwrap_or_default(),
+        budget: config.budget.clone().unwrap_or_default(),
+        limits: config.limits.clone().unwrap_or_default(),
+        subagent_depth: config.subagent_depth.unwrap_or(1),
+        continue_on_deny: experimental.and_then(|it| it.continue_loop_on_deny).unwrap_or(false),
+        hidden,
+        tools: ToolOptions {
+            output: cut(config.tool_output.as_ref()),
+            shelf: Some(shelf(places)),
+            skills: skills(settings),
+            ..ToolOptions::default()
+        },
+    }
+}
+
+/// The bounds of the engine.
+pub(super) fn limits(config: &Config) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(written) = &config.limits {
+        let wait = |written: Option<Positive>, usual| written.map_or(usual, Positive::seconds).min(LONGEST);
+        limits.request = wait(written.request_seconds, limits.request);
+        limits.shutdown = wait(written.shutdown_seconds, limits.shutdown);
+    }
+    limits
+}
+
+fn cut(written: Option<&ToolOutput>) -> output::Limits {
+    let usual = output::Limits::default();
+    let lines = written.and_then(|it| it.max_lines).and_then(|lines| usize::try_from(lines.get()).ok());
+    let bytes = written.and_then(|it| it.max_bytes).and_then(|bytes| usize::try_from(bytes.get()).ok());
+    output::Limits { lines: lines.unwrap_or(usual.lines), bytes: bytes.unwrap_or(usual.bytes) }
+}
+
+/// The directory for whole outputs, which is rid of old ones meanwhile.
+fn shelf(places: &Places) -> Shelf {
+    let shelf = Shelf::new(places.data.join(OUTPUTS));
+    let old = shelf.clone();
+    let now = Duration::from_millis(u64::try_from(SystemClock.now()).unwrap_or(0));
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
+            tracing::warn!(%error, "old outputs of tools could not be removed");
+        }
+    });
+    shelf
+}
+
+fn skills(settings: &Settings) -> Vec<Skill> {
+    let found = skills::find(&settings.environment, &settings.site, &settings.loaded);
+    warn(&found.warnings);
+    let known = |skill: protocol::config::Skill| Skill {
+        name: skill.name,
+        description: skill.description.unwrap_or_default(),
+        path: PathBuf::from(skill.location),
+    };
+    found.skills.into_values().map(known).collect()
+}
