@@ -20,7 +20,12 @@ pub(crate) const VARIABLES: &str = "\
 Environment:
   BATON_PASSWORD, OPENCODE_SERVER_PASSWORD  the server's password
   OPENCODE_SERVER_USERNAME                  its user name (default: opencode)
+  OPENCODE_CONFIG, OPENCODE_CONFIG_DIR      a configuration file or directory besides the usual ones
   OPENCODE_CONFIG_CONTENT                   a configuration, as JSON
+  OPENCODE_PERMISSION                       permissions on top of all others, as JSON
+  OPENCODE_DISABLE_PROJECT_CONFIG           1: the project's configuration is not read
+  OPENCODE_AUTH_CONTENT                     keys, as in auth.json
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    the keys of providers
   NO_COLOR                                  no colours";
 
 fn read(name: &str) -> Option<String> {

@@ -16,14 +16,10 @@ use protocol::{
     agent::Agent,
     config::{Config, Positive, ToolOutput},
 };
-use store::files::{Places, skills};
+use store::files::Places;
 use workspace::output::{self, RETENTION, Shelf};
 
-use super::{
-    guidance::Guidance,
-    providers,
-    settings::{Settings, warn},
-};
+use super::{guidance::Guidance, providers, settings::Settings};
 
 /// Whole outputs of tools, in the data directory.
 const OUTPUTS: &str = "tool-output";
@@ -99,12 +95,10 @@ fn shelf(places: &Places) -> Shelf {
 }
 
 fn skills(settings: &Settings) -> Vec<Skill> {
-    let found = skills::find(&settings.environment, &settings.site, &settings.loaded);
-    warn(&found.warnings);
-    let known = |skill: protocol::config::Skill| Skill {
-        name: skill.name,
-        description: skill.description.unwrap_or_default(),
-        path: PathBuf::from(skill.location),
+    let known = |skill: &protocol::config::Skill| Skill {
+        name: skill.name.clone(),
+        description: skill.description.clone().unwrap_or_default(),
+        path: PathBuf::from(&skill.location),
     };
-    found.skills.into_values().map(known).collect()
+    settings.skills.values().map(known).collect()
 }

@@ -1,8 +1,12 @@
 //! What people have configured for the directory the server was started in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use store::files::{Environment, Loaded, Problem, Site, load};
+use protocol::config::Skill;
+use store::files::{Environment, Loaded, Problem, Site, load, skills};
 use workspace::git::Repository;
 
 use crate::exit::Failure;
@@ -13,6 +17,7 @@ pub(super) struct Settings {
     pub(super) environment: Environment,
     pub(super) site: Site,
     pub(super) loaded: Loaded,
+    pub(super) skills: BTreeMap<String, Skill>,
 }
 
 impl Settings {
@@ -23,11 +28,13 @@ impl Settings {
             let environment = Environment::capture();
             let loaded = load(&environment, &site)
                 .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-            Ok(Self { environment, site, loaded })
+            let found = skills::find(&environment, &site, &loaded);
+            warn(&loaded.warnings);
+            warn(&found.warnings);
+            Ok(Self { environment, site, loaded, skills: found.skills })
         };
         let read = tokio::task::spawn_blocking(read).await;
         let settings = read.map_err(|error| Failure::error(error.to_string()))??;
-        warn(&settings.loaded.warnings);
         tracing::debug!(worktree = %settings.site.worktree.display(), "looked for configurations");
         for file in &settings.loaded.read {
             tracing::debug!(file = %file.display(), "read a configuration");
