@@ -1,12 +1,14 @@
 //! Failed attempts: waits, what is withdrawn, and when to give up.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{EndReason, EventBody, PartBody, SessionStatus};
 use tokio::time::Instant;
 
 use super::harness::{Person, World};
-use crate::native::limits;
+use super::puppet::{Puppet, Reply};
+use crate::native::{Options, limits};
 
 async fn timed(scenario: &str) -> (World, protocol::Session, Duration) {
     let mut world = World::new().await;
@@ -75,4 +77,27 @@ async fn a_wait_says_until_when() {
         _ => None,
     });
     assert!(retry.is_some_and(|next| next > 1_794_724_002_000), "{retry:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_in_trouble_is_called_six_times_at_most() {
+    for (status, wait) in [(429, Some("0")), (500, None), (503, Some("0"))] {
+        let headers = wait.map(|wait| ("retry-after".to_owned(), wait.to_owned())).into_iter().collect();
+        let refused = llm::Error::Http { status, message: "no".into(), headers, body: String::new() };
+        let puppet = Puppet::new((0..20).map(|_| Reply::refused(refused.clone())));
+        let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
+        let start = Instant::now();
+        let session = world.turn("any", Person::Agrees).await;
+        assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Error, 6), "{status}");
+        assert!(start.elapsed() >= Duration::from_secs(5), "no hammering");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_fewer_tries_gets_fewer() {
+    let limits = protocol::config::Limits { retries: Some(1), ..Default::default() };
+    let puppet = Puppet::new((0..20).map(|_| Reply::refused(llm::Error::Dropped)));
+    let mut world = World::around(Arc::new(puppet.clone()), Options { limits, ..Options::default() }).await;
+    let session = world.turn("any", Person::Agrees).await;
+    assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Error, 2));
 }
