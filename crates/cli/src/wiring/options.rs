@@ -43,6 +43,12 @@ pub(super) fn native(
         }
         known
     });
+    for (agent, written) in &config.agent {
+        if let Some(model) = written.model.as_ref().filter(|model| providers::known(model, models).is_none())
+        {
+            tracing::warn!(agent, model, "the model of an agent is not known");
+        }
+    }
     let experimental = config.experimental.as_ref();
     native::Options {
         agents,

@@ -222,3 +222,48 @@ async fn commands_do_not_see_keys() {
     assert!(seen.contains("HARMLESS=yes"), "{seen}");
     assert!(!seen.contains(KEY) && !seen.contains("sk-ant-"), "{seen}");
 }
+
+#[tokio::test]
+async fn the_configured_key_goes_before_the_stored_one_and_that_before_the_environments() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    let used = async || {
+        let mut command = with_key(world.with_data(&["run", "hi", "--model", "fake/m"]));
+        command.env("FAKE_API_KEY", "sk-environment");
+        let ended = finish(command, "").await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let head = fake.calls().last().unwrap().head.clone();
+        let key = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
+        key.unwrap_or_else(|| panic!("{head}")).to_owned()
+    };
+    let configure = |options: Value| {
+        let provider = json!({
+            "npm": "@ai-sdk/openai-compatible", "env": ["FAKE_API_KEY"], "options": options, "models": { "m": {} },
+        });
+        let config = json!({ "provider": { "fake": provider } });
+        fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+    };
+    configure(json!({ "baseURL": fake.url }));
+    assert_eq!(used().await, "sk-environment");
+    fs::write(world.data().join("auth.json"), r#"{"fake":{"type":"api","key":"sk-stored"}}"#).unwrap();
+    assert_eq!(used().await, "sk-stored");
+    configure(json!({ "baseURL": fake.url, "apiKey": "{env:FAKE_SECRET}" }));
+    assert_eq!(used().await, KEY);
+}
+
+#[tokio::test]
+async fn ollama_can_be_asked_without_being_configured() {
+    let world = World::new();
+    let create = async |server: &Server, provider: &str| {
+        let wanted = json!({ "model": { "providerID": provider, "id": "qwen3" } });
+        server.calls.post("/session", &wanted).await.is_ok()
+    };
+    let server = world.serve().await;
+    assert!(create(&server, "ollama").await);
+    assert!(!create(&server, "nobody").await);
+    server.stop().await;
+    let off = json!({ "disabled_providers": ["ollama"] });
+    fs::write(world.project().join("opencode.json"), off.to_string()).unwrap();
+    let server = world.serve().await;
+    assert!(!create(&server, "ollama").await);
+    server.stop().await;
+}
