@@ -6,7 +6,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use protocol::{MessageWithParts, SessionId, prompt::PromptInput};
+use protocol::{MessageWithParts, SessionId, message::ModelRef, prompt::PromptInput};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::{
     App, Error,
@@ -23,6 +25,10 @@ pub(super) fn routes() -> Vec<Route> {
             .stores(),
         Route::post("/session/{sessionID}/prompt_async", "session.prompt_async", submit)
             .summary("Submit a prompt; the answer comes by events")
+            .faults(&[Fault::NotFound])
+            .stores(),
+        Route::post("/session/{sessionID}/summarize", "session.summarize", summarize)
+            .summary("Summarise the conversation, after what runs already")
             .faults(&[Fault::NotFound])
             .stores(),
     ]
@@ -44,6 +50,28 @@ async fn submit(
 ) -> Result<Accepted, Error> {
     app.sessions.submit(&id, input).await?;
     Ok(Accepted)
+}
+
+/// Which model is to write the summary.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SummarizeInput {
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    #[serde(rename = "modelID")]
+    model_id: String,
+    /// Whether the conversation goes on by itself afterwards.
+    #[serde(default)]
+    auto: bool,
+}
+
+async fn summarize(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<SummarizeInput>,
+) -> Result<Json<bool>, Error> {
+    let model = Some(ModelRef::new(input.provider_id, input.model_id));
+    app.sessions.prompt(&id, PromptInput { model, ..PromptInput::compaction(input.auto) }).await?;
+    Ok(Json(true))
 }
 
 /// The prompt is stored.

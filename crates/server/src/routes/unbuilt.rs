@@ -10,8 +10,7 @@ use crate::{
     openapi::{Method, Route},
 };
 
-const ROUTES: [(Method, &str, &str, &str); 8] = [
-    (Method::Post, "/session/{sessionID}/summarize", "session.summarize", "Compact a session"),
+const ROUTES: [(Method, &str, &str, &str); 7] = [
     (Method::Post, "/session/{sessionID}/init", "session.init", "Write an AGENTS.md for the project"),
     (Method::Post, "/session/{sessionID}/command", "session.command", "Run a slash command"),
     (Method::Post, "/session/{sessionID}/shell", "session.shell", "Run a shell command"),

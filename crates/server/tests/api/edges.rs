@@ -34,7 +34,6 @@ async fn what_is_not_built_says_so() {
     let world = World::new();
     let id = world.session().await;
     for (method, name) in [
-        ("POST", "summarize"),
         ("POST", "init"),
         ("POST", "command"),
         ("POST", "shell"),

@@ -177,6 +177,11 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
     if value.get("sessionID").is_some() && dice.roll(2) == 0 {
         value = known.part.clone();
     }
+    // A model has to be one that there is.
+    if value.get("modelID").is_some() && dice.roll(2) == 0 {
+        value["providerID"] = json!("demo");
+        value["modelID"] = json!("demo");
+    }
     match dice.roll(16) {
         0 => Vec::new(),
         1 => {
