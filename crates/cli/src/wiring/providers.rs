@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     sync::Arc,
 };
 
@@ -18,6 +19,7 @@ use protocol::{
     config::{Config, Positive},
     message::ModelRef,
     provider::ProviderSource,
+    secret::is_secret,
 };
 use store::files::{
     Environment, Places,
@@ -102,13 +104,13 @@ pub(super) fn find(settings: &Settings, places: &Places) -> Providers {
         };
         let Some((live, keys)) = set_up(base, config, logins.get(id), &read) else { continue };
         found.keys.extend(keys);
-        if let Some(live) = live
-            && is_enabled(config, id)
-        {
+        let Some(live) = live else { continue };
+        found.keys.extend(holders(&live.provider, &settings.environment));
+        if is_enabled(config, id) {
             found.live.push(live);
         }
     }
-    found.hide_values(&settings.environment);
+    found.keys.retain(|name| !FOR_OTHER_REASONS.contains(&name.as_str()));
     // Who was configured, or logged in to, comes before who merely has a key lying about.
     found.live.sort_by_key(|live| match live.source {
         ProviderSource::Config => 0,
@@ -128,6 +130,8 @@ fn set_up(
 ) -> Option<(Option<Live>, Vec<String>)> {
     let id = base.id.clone();
     let written = config.provider.get(&id);
+    // Who has no models left is not the same as who never listed any and so may have every model.
+    let had_models = !base.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
     let mut provider = base;
     if let Some(limits) = &config.limits {
         let waits = &mut provider.deadlines;
@@ -159,7 +163,6 @@ fn set_up(
     provider = provider.with_environment(read);
     let meant = |name: &&String| read(name).is_some() && !FOR_OTHER_REASONS.contains(&name.as_str());
     let is_meant = written.is_some() || had_key || keys.iter().any(|name| meant(&name));
-    let had_models = !provider.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
     let mut models = std::mem::take(&mut provider.models);
     models.retain(|_, model| provider.dialect(model).is_some());
     provider.models = models;
@@ -196,23 +199,19 @@ impl Providers {
         };
         self.live.into_iter().map(ready).collect()
     }
+}
 
-    /// A key may be in a variable of any name, from which a configuration took it.
-    fn hide_values(&mut self, environment: &Environment) {
-        let keys: BTreeSet<&str> = self
-            .live
-            .iter()
-            .filter_map(|live| live.provider.key.as_ref())
-            .map(Secret::reveal)
-            .filter(|key| key.len() >= SHORTEST_KEY)
-            .collect();
-        let holders = environment
-            .variables
-            .iter()
-            .filter(|(_, value)| value.to_str().is_some_and(|value| keys.contains(value.trim())));
-        self.keys.extend(holders.map(|(name, _)| name.clone()));
-        self.keys.retain(|name| !FOR_OTHER_REASONS.contains(&name.as_str()));
-    }
+/// Variables that hold what a provider is sent in confidence. They may have any name: configurations take keys
+/// from where they like.
+fn holders<'e>(provider: &Provider, environment: &'e Environment) -> impl Iterator<Item = String> + use<'e> {
+    let headers = provider.headers.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value);
+    let secrets: BTreeSet<String> = headers
+        .chain(provider.key.as_ref().map(Secret::reveal))
+        .map(|secret| secret.strip_prefix("Bearer ").unwrap_or(secret).trim().to_owned())
+        .filter(|secret| secret.len() >= SHORTEST_KEY)
+        .collect();
+    let holds = move |value: &OsString| value.to_str().is_some_and(|value| secrets.contains(value.trim()));
+    environment.variables.iter().filter(move |(_, value)| holds(value)).map(|(name, _)| name.clone())
 }
 
 /// The model for who names none: the configured one, else the best there is, else the demo. A configured model
@@ -260,4 +259,53 @@ fn read(environment: &Environment, logins: &BTreeMap<String, Entry>, name: &str)
         })
     };
     environment.text(name).map(str::to_owned).or_else(handed_out).filter(|value| !value.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn is_live(base: Provider, config: serde_json::Value, variables: &[(&str, &str)]) -> bool {
+        let environment = Environment::of(variables.iter().copied());
+        let read = |name: &str| environment.text(name).map(str::to_owned);
+        let config = serde_json::from_value(config).unwrap();
+        set_up(base, &config, None, &read).is_some_and(|(live, _)| live.is_some())
+    }
+
+    fn acme() -> Provider {
+        let mut acme = Provider::named("acme");
+        acme.env = vec!["ACME_KEY".into()];
+        acme.models = BTreeMap::from([("large".to_owned(), Model::named("large"))]);
+        acme
+    }
+
+    #[test]
+    fn a_provider_is_alive_with_a_key_a_dialect_and_a_model() {
+        let key = [("ACME_KEY", "sk-1")];
+        assert!(is_live(acme(), json!({}), &key));
+        assert!(!is_live(acme(), json!({}), &[]));
+        assert!(!is_live(acme(), json!({ "provider": { "acme": { "name": "A" } } }), &[]), "still no key");
+        assert!(is_live(acme(), json!({ "provider": { "acme": { "options": { "apiKey": "k" } } } }), &[]));
+        assert!(!is_live(acme(), json!({ "provider": { "acme": { "whitelist": ["none"] } } }), &key));
+        assert!(!is_live(acme(), json!({ "provider": { "acme": { "npm": "unheard-of" } } }), &key));
+        let near =
+            json!({ "provider": { "mine": { "options": { "baseURL": "http://localhost:8080/v1" } } } });
+        assert!(is_live(Provider::named("mine"), near, &[]), "no key, and whatever models it has");
+    }
+
+    #[test]
+    fn a_key_is_found_wherever_it_came_from() {
+        let environment = Environment::of([
+            ("A", "sk-0123456789"),
+            ("B", "tok-0123456789"),
+            ("C", "short"),
+            ("D", "other"),
+        ]);
+        let mut provider = acme().with_key(Secret::new("sk-0123456789"));
+        provider.headers.set("authorization", "Bearer tok-0123456789");
+        provider.headers.set("x-feature", "other");
+        assert_eq!(holders(&provider, &environment).collect::<Vec<_>>(), ["A", "B"]);
+    }
 }
