@@ -1,27 +1,37 @@
-//! Noticing a model that makes the same call again and again.
+//! Noticing a model that goes round in circles.
 //!
-//! Counts over the whole turn and not within one message, because a model that is stuck usually makes one call
-//! per step.
+//! Looks at the whole turn and not at one message, because a model that is stuck usually makes one call per step, and
+//! at circles of several calls, because a model that is told something is wrong often alternates between two.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol::Extra;
 
-/// The newest call and how often in a row it was made.
+/// Longest circle that is noticed, in calls.
+const MAX_CIRCLE: usize = 4;
+
+/// Calls that are remembered: enough to see each circle several times.
+const MEMORY: usize = 32;
+
+/// The newest calls, the newest first. What they were called with may be long, so only its hash is kept.
 #[derive(Debug, Default)]
-pub(super) struct Doom {
-    last: Option<(String, Extra)>,
-    times: u32,
-}
+pub(super) struct Doom(VecDeque<u64>);
 
 impl Doom {
-    /// Notes a call; answers how often it has been made in a row, this time included.
-    pub(super) fn note(&mut self, tool: &str, input: &Extra) -> u32 {
-        if self.last.as_ref().is_some_and(|(name, before)| name == tool && before == input) {
-            self.times += 1;
-        } else {
-            self.last = Some((tool.to_owned(), input.clone()));
-            self.times = 1;
-        }
-        self.times
+    /// Notes a call; answers how often in a row the circle it closes has been gone round, this time included.
+    pub(super) fn note(&mut self, tool: &str, input: &Extra) -> usize {
+        let mut hasher = DefaultHasher::new();
+        (tool, serde_json::to_string(input).unwrap_or_default()).hash(&mut hasher);
+        self.0.push_front(hasher.finish());
+        self.0.truncate(MEMORY);
+        (1..=MAX_CIRCLE).map(|length| self.rounds(length)).max().unwrap_or(1)
+    }
+
+    /// How often the newest calls repeat those this far back.
+    fn rounds(&self, length: usize) -> usize {
+        let repeated = self.0.iter().zip(self.0.iter().skip(length)).take_while(|(one, other)| one == other);
+        repeated.count() / length + 1
     }
 }
 
@@ -29,16 +39,32 @@ impl Doom {
 mod tests {
     use super::*;
 
-    fn input(text: &str) -> Extra {
-        Extra::from_iter([("filePath".to_owned(), text.into())])
+    /// How often each call of a story has come round; the tools are letters.
+    fn rounds(story: &str) -> Vec<usize> {
+        let mut doom = Doom::default();
+        story.chars().map(|tool| doom.note(&tool.to_string(), &Extra::new())).collect()
     }
 
     #[test]
     fn equal_calls_in_a_row_are_counted() {
+        assert_eq!(rounds("aaab"), [1, 2, 3, 1]);
         let mut doom = Doom::default();
+        let input = |text: &str| Extra::from_iter([("filePath".to_owned(), text.into())]);
         assert_eq!([doom.note("read", &input("a")), doom.note("read", &input("a"))], [1, 2]);
-        assert_eq!(doom.note("read", &input("b")), 1);
-        assert_eq!(doom.note("list", &input("b")), 1);
-        assert_eq!([doom.note("list", &input("b")), doom.note("list", &input("b"))], [2, 3]);
+        assert_eq!([doom.note("read", &input("b")), doom.note("list", &input("b"))], [1, 1]);
+    }
+
+    #[test]
+    fn circles_are_counted() {
+        assert_eq!(rounds("ababab"), [1, 1, 1, 2, 2, 3]);
+        assert_eq!(rounds("xabcabcabc").last(), Some(&3));
+        assert_eq!(rounds("abcdabcdabcd").last(), Some(&3));
+        assert_eq!(rounds("abab-abab").iter().max(), Some(&2));
+    }
+
+    #[test]
+    fn work_that_moves_on_is_left_alone() {
+        assert!(rounds("abcdeabcdfabcdg").iter().all(|times| *times < 3));
+        assert_eq!(rounds("1t2t3t4t5t").iter().max(), Some(&1));
     }
 }

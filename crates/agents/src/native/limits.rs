@@ -17,8 +17,9 @@ pub const REPEATS: u32 = 3;
 /// Steps of one turn, for agents that do not set their own bound.
 pub const STEPS: u32 = 1000;
 
-/// Equal calls in a row from which on a person is asked whether that is sensible.
-pub const DOOM: u32 = 3;
+/// How often a model may make the same call, or go round the same circle of calls, before a person is asked whether
+/// that is sensible.
+pub const DOOM: usize = 3;
 
 /// The most a model may write in one step, in tokens.
 pub const OUTPUT_TOKENS: u64 = 32_000;
@@ -29,11 +30,14 @@ pub const COMMAND: Duration = Duration::from_mins(2);
 /// The longest time a model may set for a command.
 pub const LONGEST_COMMAND: Duration = Duration::from_hours(1);
 
-/// Output of a command that is kept: so many bytes of its beginning,
-pub const COMMAND_HEAD: usize = 10 * 1024;
+/// How long a page of the web may take when the model sets no time.
+pub const FETCH: Duration = Duration::from_secs(30);
 
-/// and so many of its end.
-pub const COMMAND_TAIL: usize = 40 * 1024;
+/// The longest time a model may set for a page.
+pub const LONGEST_FETCH: Duration = Duration::from_mins(2);
+
+/// Largest page of the web, in bytes.
+pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
 
 /// Output of a running command that is shown, in characters from its end.
 pub const COMMAND_LIVE: usize = 4_000;

@@ -21,6 +21,7 @@ mod skill;
 mod task;
 mod todowrite;
 mod truncate;
+mod webfetch;
 mod write;
 
 use engine::session::Turn;
@@ -174,6 +175,7 @@ fn all(agents: &[Agent], skills: Vec<Skill>) -> Vec<Box<dyn Tool>> {
         Box::new(skill::Skill::new(skills)),
         Box::new(task::Task::new(agents)),
         Box::new(todowrite::TodoWrite),
+        Box::new(webfetch::WebFetch),
         Box::new(write::Write),
     ]
 }

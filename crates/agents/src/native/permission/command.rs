@@ -113,9 +113,9 @@ fn read(line: &str) -> Option<Vec<Command>> {
     let root = tree.root_node();
     let mut found = Vec::new();
     let mut says_something = false;
-    for node in descendants(root) {
+    for (node, parent) in descendants(root) {
         says_something |= node.is_named() && !matches!(node.kind(), "program" | "comment");
-        found.extend(command(node, line));
+        found.extend(command(node, parent, line));
     }
     if root.has_error() {
         for command in &mut found {
@@ -129,10 +129,10 @@ fn read(line: &str) -> Option<Vec<Command>> {
 }
 
 /// The command that a node is, if it is one.
-fn command(node: Node<'_>, line: &str) -> Option<Command> {
-    let parent = node.parent().map_or("", |parent| parent.kind());
+fn command(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Option<Command> {
+    let within = parent.map_or("", |parent| parent.kind());
     match node.kind() {
-        "command" => Some(simple(node, line)),
+        "command" => Some(simple(node, parent, line)),
         "redirected_statement" => {
             let inner = node.child_by_field_name("body").map_or("", |body| body.kind());
             let files = redirected(node, line);
@@ -145,7 +145,7 @@ fn command(node: Node<'_>, line: &str) -> Option<Command> {
             Some(Command::opaque(words::text(node, line)))
         }
         "variable_assignment"
-            if !matches!(parent, "command" | "declaration_command" | "variable_assignments") =>
+            if !matches!(within, "command" | "declaration_command" | "variable_assignments") =>
         {
             Some(Command::opaque(words::text(node, line)))
         }
@@ -153,8 +153,8 @@ fn command(node: Node<'_>, line: &str) -> Option<Command> {
     }
 }
 
-fn simple(node: Node<'_>, line: &str) -> Command {
-    let statement = node.parent().filter(|parent| {
+fn simple(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Command {
+    let statement = parent.filter(|parent| {
         parent.kind() == "redirected_statement" && parent.child_by_field_name("body") == Some(node)
     });
     let whole = statement.unwrap_or(node);
@@ -175,8 +175,8 @@ fn simple(node: Node<'_>, line: &str) -> Command {
     let start = parts.first().map_or(whole.start_byte(), Node::start_byte);
     let rest = line.get(start + shown.len()..whole.end_byte()).unwrap_or_default();
     let name = words.first().map(String::as_str).unwrap_or_default();
-    let hides = descendants(whole).any(|inner| words::hides(inner.kind()))
-        || descendants(node).any(|inner| inner.kind() == "variable_assignment")
+    let hides = descendants(whole).any(|(inner, _)| words::hides(inner.kind()))
+        || node.children(&mut cursor).any(|child| child.kind() == "variable_assignment")
         || name != shown;
     // A name in quotes is judged as what it means.
     let text = format!("{name}{rest}").trim().to_owned();
@@ -197,15 +197,16 @@ fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
     redirects.filter_map(target).collect()
 }
 
-/// A node and everything in it, in the order it is written. Not recursive: lines can nest as deep as they like.
-fn descendants(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let mut open = vec![node];
+/// A node and everything in it, in the order it is written, each with what it is in. Not recursive, and without asking
+/// nodes for their parents, which is slow: lines can nest as deep as they like.
+fn descendants(node: Node<'_>) -> impl Iterator<Item = (Node<'_>, Option<Node<'_>>)> {
+    let mut open = vec![(node, None)];
     std::iter::from_fn(move || {
-        let node = open.pop()?;
+        let (node, parent) = open.pop()?;
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
-        open.extend(children.into_iter().rev());
-        Some(node)
+        open.extend(children.into_iter().rev().map(|child| (child, Some(node))));
+        Some((node, parent))
     })
 }
 

@@ -69,3 +69,15 @@ async fn nobody_answering_blocks_the_turn_in_the_end() {
     world.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
     assert_eq!(world.end(&session), EndReason::Blocked);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_alternates_between_two_calls_is_stopped() {
+    let call = |path: &str| ("read", serde_json::json!({ "filePath": path }));
+    let calls: Vec<_> = (0..10).map(|number| call(if number % 2 == 0 { "README.md" } else { "." })).collect();
+    let (world, session, tools) = super::tools::made(&calls, &[], Person::Refuses).await;
+    assert_eq!(world.end(&session), EndReason::Blocked);
+    assert!(world.story(&session.id).contains("permission.asked(doom_loop [\"read\"])"));
+    // Three times round: the sixth call is the one that is asked about.
+    assert_eq!(tools.len(), 6);
+    assert!(tools.iter().take(5).all(|state| matches!(state, ToolState::Completed(_))));
+}

@@ -158,7 +158,7 @@ async fn the_plan_agent_cannot_call_what_it_may_not_use() {
     let tools = world.tools(&session).await;
     assert!(
         output(&tools[0]).contains(
-            "unavailable tool 'write'. Available tools: bash, glob, grep, list, question, read, task, todowrite."
+            "unavailable tool 'write'. Available tools: bash, glob, grep, list, question, read, task, todowrite, webfetch."
         ),
         "{}",
         output(&tools[0])
