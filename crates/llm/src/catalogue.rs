@@ -66,6 +66,8 @@ pub struct Provider {
     pub deadlines: Deadlines,
     /// Whether its calls name the conversation, so that its cache finds it.
     pub names_conversations: bool,
+    /// Whether somebody listed the models that may be used.
+    closed: bool,
     /// Values for `${NAME}` in addresses.
     names: BTreeMap<String, String>,
     /// Whether the older of `OpenAI`'s dialects is spoken where the package would have the newer.
@@ -170,6 +172,7 @@ impl Provider {
             key: None,
             deadlines: Deadlines::default(),
             names_conversations: false,
+            closed: false,
             names: BTreeMap::new(),
             completions: false,
         }

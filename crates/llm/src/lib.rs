@@ -1,8 +1,14 @@
 //! Models: what Baton asks of a language model and what it hears back.
 //!
 //! Everything a provider can say is one stream type, [`ModelEvent`]; everything that can go wrong is one
-//! [`Error`], which knows by itself whether trying again makes sense. A provider is a [`Model`]. This crate
-//! knows nothing about sessions, parts or tools that run: it depends on no other crate of the workspace.
+//! [`Error`], which knows by itself whether trying again makes sense. A provider is a [`Model`]:
+//!
+//! - [`HttpModel`] calls a real one. The [`catalogue`] says who there is, the [`transport`] reaches them, and a
+//!   [`dialect`] is the wire format they speak.
+//! - [`demo::Demo`] follows a script.
+//!
+//! This crate knows nothing about sessions, parts or tools that run: of the workspace it uses only the decoder of
+//! server-sent events.
 
 pub mod catalogue;
 mod complaint;

@@ -40,9 +40,10 @@ impl Provider {
         self.models.contains_key(model) || self.is_open()
     }
 
-    /// Whether it may have models that no list knows: it is on this machine, or nobody listed any.
+    /// Whether it may have models that no list knows: it is on this machine, or nobody ever listed any.
     pub fn is_open(&self) -> bool {
-        self.models.is_empty() || self.is_local()
+        let unlisted = self.models.is_empty() && self.env.is_empty();
+        !self.closed && (unlisted || self.is_local())
     }
 
     /// Whether it is on this machine.

@@ -52,6 +52,7 @@ impl Provider {
         }
         if let Some(whitelist) = &config.whitelist {
             self.models.retain(|id, _| whitelist.contains(id));
+            self.closed = true;
         }
         if let Some(blacklist) = &config.blacklist {
             self.models.retain(|id, _| !blacklist.contains(id));

@@ -194,9 +194,10 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
     }
 
     fn hear(&mut self, frame: &Frame) {
+        let was_settled = self.answer.decoder.is_settled();
         let events = self.answer.decoder.push(frame);
-        if !events.is_empty() {
-            self.said = true;
+        self.said |= !events.is_empty();
+        if !events.is_empty() || (self.answer.decoder.is_settled() && !was_settled) {
             self.silent_from = Instant::now();
         }
         self.heard.extend(events);

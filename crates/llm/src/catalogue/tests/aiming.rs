@@ -88,6 +88,8 @@ fn local_servers_need_no_key_and_have_whatever_is_installed() {
     assert!(provider("lmstudio").is_usable(), "its list has a variable, but it is on this machine");
     let moved = configured(provider("openai"), &json!({ "options": { "baseURL": "http://localhost:9/v1" } }));
     assert!(moved.is_usable() && moved.knows("anything"));
+    let closed = configured(moved, &json!({ "whitelist": ["gpt-5.1"] }));
+    assert!(closed.knows("gpt-5.1") && !closed.knows("anything"));
 }
 
 #[test]

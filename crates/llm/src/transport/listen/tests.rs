@@ -132,6 +132,16 @@ async fn a_server_that_forgets_to_end_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn numbers_may_follow_a_reason_even_if_nothing_was_said() {
+    let numbers = format!("data: {}\n\n", json!({ "choices": [], "usage": { "prompt_tokens": 7 } }));
+    let pieces = [(40, stop()), (3, numbers)];
+    let pieces: Vec<(u64, &str)> = pieces.iter().map(|(wait, text)| (*wait, text.as_str())).collect();
+    let (heard, took) = hear(script(&pieces, End::Closes), Shape::Events).await;
+    assert!(matches!(&heard[..], [Ok(ModelEvent::Finish { usage, .. })] if usage.input == 7), "{heard:?}");
+    assert_eq!(took.as_secs(), 43);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_is_lost_unless_the_end_was_said() {
     let (said, stopped) = (word("Hello"), stop());
     let (heard, _) = hear(script(&[(1, &said)], End::Breaks), Shape::Events).await;
