@@ -113,35 +113,27 @@ async fn execute(
 
 async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration) -> Output {
     let end = done.output.end();
-    let (mut text, cut) = match shorten(done, &end, call.options.output) {
-        None => (end, false),
-        Some(cut) => {
-            let path = match &done.spooled {
-                Some(path) => Some(path.clone()),
-                // It fitted in memory, so it did not go to a file, and is still too long to be shown.
-                None if done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
-                None => None,
-            };
-            let text = format!(
-                "{}\n\n{}\n\n{}",
-                truncate::marker(&cut),
-                truncate::hint(call, path.as_ref()),
-                cut.shown
-            );
-            (text, true)
-        }
+    let cut = shorten(done, &end, call.options.output);
+    let path = match &done.spooled {
+        // It fitted in memory, so it did not go to a file, and is still too long to be shown.
+        None if cut.is_some() && done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
+        spooled => spooled.clone(),
     };
-    if text.is_empty() {
-        text.push_str("(no output)");
-    }
+    let mut text = match &cut {
+        Some(cut) => {
+            format!("{}\n\n{}\n\n{}", truncate::marker(cut), truncate::hint(call, path.as_ref()), cut.shown)
+        }
+        None if end.is_empty() => "(no output)".to_owned(),
+        None => end.clone(),
+    };
     let (exit, remark) = remark(done.exit, deadline);
     if let Some(remark) = remark {
         text.push_str("\n\n<shell_metadata>\n");
         text.push_str(&remark);
         text.push_str("\n</shell_metadata>");
     }
-    let mut metadata = object(json!({ "output": text, "exit": exit, "truncated": cut }));
-    if let Some(path) = &done.spooled {
+    let mut metadata = object(json!({ "output": text, "exit": exit, "truncated": cut.is_some() }));
+    if let Some(path) = path {
         metadata.insert("outputPath".to_owned(), path.to_string_lossy().into());
     }
     Output::new(command, text, metadata)

@@ -23,8 +23,8 @@ async fn find(call: &Call<'_>, path: &str, looks: bool) -> Result<PathBuf, Failu
     let root = call.root.clone();
     let text = path.to_owned();
     let place = blocking(move || root.locate(&text)).await??;
-    let known = looks && call.options.readable().any(|directory| place.path.starts_with(directory));
-    if !place.inside && !known {
+    let known = || looks && call.options.readable().any(|directory| place.path.starts_with(directory));
+    if !place.inside && !known() {
         let parent = if place.path.is_dir() {
             place.path.as_path()
         } else {
