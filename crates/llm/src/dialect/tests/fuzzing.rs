@@ -162,14 +162,53 @@ fn check(dialect: Dialect, heard: &Heard) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The payloads of a recording.
+fn payloads(stream: &str) -> Vec<Value> {
+    let lines = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The same with one of its values gone or replaced.
+fn spoil(value: &mut Value, path: u64, with: &Value) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let count = fields.len() as u64;
+            if let Some(inner) = fields.values_mut().nth(usize::try_from(path % count).unwrap()) {
+                spoil(inner, path / count, with);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let count = items.len() as u64;
+            spoil(&mut items[usize::try_from(path % count).unwrap()], path / count, with);
+        }
+        value => *value = with.clone(),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_payloads_do_no_harm(payloads in vec(plausible(), 0..12)) {
         for dialect in ALL {
             check(dialect, &hear_payloads(dialect, &payloads))?;
         }
+    }
+
+    #[test]
+    fn recordings_in_any_order_do_no_harm(
+        which in 0..RECORDINGS.len(),
+        order in vec(any::<proptest::sample::Index>(), 0..30),
+        spoilt in vec((any::<proptest::sample::Index>(), any::<u64>(), arbitrary_json()), 0..3),
+    ) {
+        let (_, dialect, stream) = RECORDINGS[which];
+        let known = payloads(stream);
+        let mut shuffled: Vec<Value> = order.iter().map(|at| known[at.index(known.len())].clone()).collect();
+        for (at, path, with) in spoilt.into_iter().filter(|_| !order.is_empty()) {
+            let at = at.index(shuffled.len());
+            spoil(&mut shuffled[at], path, &with);
+        }
+        check(dialect, &hear_payloads(dialect, &shuffled))?;
     }
 
     #[test]
