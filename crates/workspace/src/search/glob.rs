@@ -29,14 +29,16 @@ pub fn glob(pattern: &str, scope: &Scope) -> Result<Found, Error> {
     let pattern = Pattern::new(pattern, &scope.path)?;
     let stop = Stop::new(scope);
     let found = Mutex::new((0, Newest::new(MAX_RESULTS)));
-    files(&scope.path, &stop, |path| {
-        if !pattern.fits(path) {
-            return;
+    files(&scope.path, &stop, || {
+        |path| {
+            if !pattern.fits(path) {
+                return;
+            }
+            let changed = changed(path);
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.0 += 1;
+            found.1.add(changed, path.to_owned(), 1, ());
         }
-        let changed = changed(path);
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.0 += 1;
-        found.1.add(changed, path.to_owned(), 1, ());
     });
     let (total, newest) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let paths = newest.into_sorted().map(|(path, ())| path).collect();

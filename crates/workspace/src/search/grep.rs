@@ -72,21 +72,32 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Match
     };
     let stop = Stop::new(scope);
     let found = Mutex::new((Matches::default(), Newest::new(MAX_RESULTS)));
-    files(&scope.path, &stop, |path| {
-        if include.as_ref().is_some_and(|include| !include.fits(path)) {
-            return;
-        }
-        let hidden = (scope.withheld)(path);
-        let (total, lines) = if hidden { (0, Vec::new()) } else { search(&matcher, path, &stop) };
-        if total == 0 && !hidden {
-            return;
-        }
-        let changed = changed(path);
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.0.withheld += usize::from(hidden);
-        found.0.total += total;
-        if !lines.is_empty() {
-            found.1.add(changed, path.to_owned(), lines.len(), lines);
+    files(&scope.path, &stop, || {
+        // One for all files of a thread: its buffers are large.
+        let mut searcher = SearcherBuilder::new()
+            .line_number(true)
+            .line_terminator(LineTerminator::crlf())
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_HEAP))
+            .build();
+        let (matcher, include, stop, found) = (matcher.clone(), &include, &stop, &found);
+        move |path| {
+            if include.as_ref().is_some_and(|include| !include.fits(path)) {
+                return;
+            }
+            let hidden = (scope.withheld)(path);
+            let (total, lines) =
+                if hidden { (0, Vec::new()) } else { search(&mut searcher, &matcher, path, stop) };
+            if total == 0 && !hidden {
+                return;
+            }
+            let changed = changed(path);
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.0.withheld += usize::from(hidden);
+            found.0.total += total;
+            if !lines.is_empty() {
+                found.1.add(changed, path.to_owned(), lines.len(), lines);
+            }
         }
     });
     let (mut matches, newest) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -101,15 +112,14 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Match
 }
 
 /// The lines of one file, and how many there are.
-fn search(matcher: &RegexMatcher, path: &Path, stop: &Stop<'_>) -> (usize, Vec<Line>) {
+fn search(
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    path: &Path,
+    stop: &Stop<'_>,
+) -> (usize, Vec<Line>) {
     let Ok(file) = File::open(path) else { return (0, Vec::new()) };
     let mut found = Collector { matcher, stop, total: 0, lines: Vec::new(), binary: false };
-    let mut searcher = SearcherBuilder::new()
-        .line_number(true)
-        .line_terminator(LineTerminator::crlf())
-        .binary_detection(BinaryDetection::quit(0))
-        .heap_limit(Some(MAX_HEAP))
-        .build();
     // A file that breaks off in the middle has shown what it could.
     let _ = searcher.search_reader(matcher, Watched { file, stop }, &mut found);
     if found.binary { (0, Vec::new()) } else { (found.total, found.lines) }

@@ -40,8 +40,8 @@ impl<'a> Stop<'a> {
     }
 }
 
-/// Visits every file that git does not ignore. `visit` runs on several threads.
-pub(super) fn files(path: &Path, stop: &Stop<'_>, visit: impl Fn(&Path) + Sync) {
+/// Visits every file that git does not ignore. Each of several threads gets a visitor of its own.
+pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let walk = WalkBuilder::new(path)
         .hidden(false)
@@ -52,7 +52,8 @@ pub(super) fn files(path: &Path, stop: &Stop<'_>, visit: impl Fn(&Path) + Sync) 
         .threads(threads)
         .build_parallel();
     walk.run(|| {
-        Box::new(|entry| {
+        let mut visit = visitor();
+        Box::new(move |entry| {
             if stop.now() {
                 return WalkState::Quit;
             }

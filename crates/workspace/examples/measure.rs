@@ -1,0 +1,86 @@
+//! How long searches of a large tree and edits of a large file take, beside `rg` where there is one.
+//!
+//! `cargo run --release -p workspace --example measure -- <directory> <pattern>`
+
+#![expect(clippy::print_stdout, reason = "a table for whoever runs it")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use workspace::files::{self, Replacement};
+use workspace::process::{self, Exit, Spec};
+use workspace::search::{self, Scope};
+
+/// Each figure is the best of so many, so that caches are warm for everybody.
+const ROUNDS: usize = 10;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned())).canonicalize()?;
+    let pattern = arguments.next().unwrap_or_else(|| "fn [a-z]+".to_owned());
+    let scope = || {
+        let mut scope = Scope::new(&directory);
+        scope.deadline = Duration::from_mins(5);
+        scope
+    };
+    let mut figures: [(&str, Option<Duration>); 4] =
+        [("glob *.rs", None), ("rg --files -g *.rs", None), ("grep", None), ("rg", None)];
+    let rg_files = ["--files", "--hidden", "-g", "*.rs"];
+    let rg_lines = ["--hidden", "-n", &pattern];
+    // In turn, so that whatever else the machine does is the same for everybody.
+    for _ in 0..ROUNDS {
+        let times = [
+            Some(timed(|| search::glob("*.rs", &scope()).is_ok())),
+            rg(&directory, &rg_files).await,
+            Some(timed(|| search::grep(&pattern, None, &scope()).is_ok())),
+            rg(&directory, &rg_lines).await,
+        ];
+        for ((_, fastest), time) in figures.iter_mut().zip(times) {
+            *fastest = [*fastest, time].into_iter().flatten().min();
+        }
+    }
+    for (what, time) in figures {
+        println!("{what}: {}", time.map_or_else(|| "not installed".to_owned(), |time| format!("{time:?}")));
+    }
+    edits()
+}
+
+fn timed(work: impl FnOnce() -> bool) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+async fn rg(directory: &Path, args: &[&str]) -> Option<Duration> {
+    let start = Instant::now();
+    let spec = Spec::new("rg", directory, Duration::from_mins(5)).args(args.iter().copied()).args(["."]);
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.ok()?;
+    matches!(done.exit, Exit::Code(0 | 1)).then(|| start.elapsed())
+}
+
+/// A file of 10 MB whose last lines are changed, quoted ever less exactly.
+fn edits() -> Result<(), Box<dyn Error>> {
+    let line = "    let value = compute(first, second); // and some words to make it longer\n";
+    let text = line.repeat(10 * 1024 * 1024 / line.len()) + "    if needle {\n        found();\n    }\n";
+    let path = std::env::temp_dir().join(format!("baton-measure-{}", std::process::id()));
+    for old in [
+        "needle {\n        found();",
+        "if needle {\nfound();\n}",
+        "if needle { found(); }",
+        "not there\nat all",
+    ] {
+        let edit = || {
+            std::fs::write(&path, &text)?;
+            Ok::<Duration, std::io::Error>(timed(|| {
+                files::edit(&path, Replacement { old, new: "x", all: false }).is_ok()
+            }))
+        };
+        let times = (0..ROUNDS).map(|_| edit()).collect::<Result<Vec<Duration>, _>>()?;
+        println!("edit of 10 MB, {old:?}: {:?}", times.into_iter().min().unwrap_or_default());
+    }
+    std::fs::remove_file(&path)?;
+    Ok(())
+}
