@@ -263,6 +263,7 @@ impl<'a> Loop<'a> {
             permissions: &stage.permissions,
             hidden: &self.inner.options.hidden,
             options: &self.inner.options.tools,
+            model: &stage.role.voice.model.model_id,
             off: &stage.off,
         }
     }

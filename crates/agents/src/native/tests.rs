@@ -18,4 +18,5 @@ mod structured;
 mod titles;
 mod tools;
 mod turns;
+mod web;
 pub(super) mod written;

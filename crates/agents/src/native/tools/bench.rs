@@ -30,6 +30,8 @@ pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) permissions: &'a Permissions<'a>,
     pub(in crate::native) hidden: &'a [String],
     pub(in crate::native) options: &'a ToolOptions,
+    /// The id of the model that calls.
+    pub(in crate::native) model: &'a str,
     /// Tools that a prompt switched off.
     pub(in crate::native) off: &'a BTreeMap<String, bool>,
 }
@@ -77,7 +79,7 @@ impl Bench {
     }
 
     fn visible<'a>(&'a self, setting: &'a Setting<'_>) -> impl Iterator<Item = &'a dyn Tool> {
-        let patches = prefers_patches(&setting.turn.model.model_id);
+        let patches = prefers_patches(setting.model);
         self.tools.iter().map(AsRef::as_ref).filter(move |tool| {
             let suits = match tool.name() {
                 "apply_patch" => patches,
