@@ -104,7 +104,7 @@ impl Fetcher {
         }
         match found.iter().find(|address| !(self.allows)(address.ip())) {
             Some(address) => Err(failed(format!(
-                "{host} is {}, an address of this machine or of a private network, which may not be fetched",
+                "{host} is {}, which is not a public address and may not be fetched",
                 address.ip()
             ))),
             None => Ok(found),

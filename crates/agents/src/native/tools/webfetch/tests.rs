@@ -115,8 +115,8 @@ async fn redirects_are_followed_and_checked_at_every_hop() {
     let from = |path: &str| format!("http://{address}{path}");
     assert_eq!(get(&from("/relative")).await.unwrap().body, b"end");
     for (path, expected) in [
-        ("/to-ip", "127.0.0.2 is 127.0.0.2, an address of this machine"),
-        ("/to-name", "inside.test is 10.0.0.7, an address of this machine or of a private network"),
+        ("/to-ip", "127.0.0.2 is 127.0.0.2, which is not a public address"),
+        ("/to-name", "inside.test is 10.0.0.7, which is not a public address"),
         ("/to-metadata", "169.254.169.254 is 169.254.169.254"),
         ("/to-number", "127.0.0.2 is 127.0.0.2"),
         ("/to-file", "only http and https can be fetched, not file"),
