@@ -24,7 +24,7 @@ use crate::sqlite::{Options, Sqlite};
 pub(crate) use make::*;
 
 /// Where the tests' sessions are.
-pub(crate) const DIRECTORY: &str = "/work/here";
+pub(crate) const DIRECTORY: &str = "/project/here";
 
 /// A store under test, and what its observer saw.
 pub(crate) struct Subject {
