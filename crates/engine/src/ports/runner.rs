@@ -62,8 +62,10 @@ pub enum Unresolved {
         /// Names that would do.
         known: String,
     },
-    /// No such model.
-    #[error("model \"{name}\" does not exist; known models: {known}")]
+    /// No such model, or none that can be asked.
+    #[error(
+        "model \"{name}\" cannot be used: it is unknown, or its provider has no key; models that can: {known}"
+    )]
     Model {
         /// As asked.
         name: String,
