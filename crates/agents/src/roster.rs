@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
+use futures::future::{self, BoxFuture, FutureExt};
 use llm::Model;
 use protocol::agent::{Agent, AgentMode};
 use protocol::message::ModelRef;
@@ -64,13 +65,17 @@ impl Roster {
                 .join(", "),
         })
     }
-}
 
-impl Runners for Roster {
-    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
+    fn choose(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
         Ok(Resolved { agent: agent.name.clone(), model, runner: Arc::clone(&self.runner) })
+    }
+}
+
+impl Runners for Roster {
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        future::ready(self.choose(&wanted)).boxed()
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
     }
 
     fn resolve(session: &Session, agent: Option<&str>, model: Option<&ModelRef>) -> Result<String, String> {
-        let resolved = roster().resolve(&Wanted { session, agent, model });
+        let resolved = roster().choose(&Wanted { session, agent, model });
         let shown = |it: Resolved| format!("{} {}/{}", it.agent, it.model.provider_id, it.model.model_id);
         resolved.map(shown).map_err(|error| error.to_string())
     }

@@ -21,7 +21,7 @@ use engine::{
     ports::{Clock, Random, SystemClock, SystemRandom},
 };
 use llm::demo::{self, Demo, Scenarios};
-use server::Facts;
+use server::{Facts, Instance, instance::Everywhere};
 use store::{
     files::{Places, redacted},
     sqlite::{self, OpenError, Sqlite},
@@ -44,6 +44,7 @@ const ADDRESS: &str = "server.url";
 pub(crate) struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) facts: Facts,
+    pub(crate) instances: Arc<Everywhere>,
     store: Arc<Sqlite>,
     places: Places,
 }
@@ -88,11 +89,12 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let store = open(&places, &bus)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let providers = providers::find(&settings, &places);
-    let facts = facts(&places, directory, &settings, &providers, &demo);
+    let facts = facts(&places, directory, &settings);
+    let instance = instance(&settings, &providers, &demo);
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
-        runners: Arc::new(roster(&settings, &places, &facts, providers, demo, &clock, &random)),
+        runners: Arc::new(roster(&settings, &places, &instance, providers, demo, &clock, &random)),
         clock,
         random,
         bus,
@@ -108,7 +110,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     if repaired > 0 {
         tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
     }
-    Ok(Engine { sessions, facts, store, places })
+    Ok(Engine { sessions, facts, instances: Arc::new(instance.into()), store, places })
 }
 
 impl Engine {
@@ -166,7 +168,7 @@ fn demo(options: &Options) -> Result<Demo, Failure> {
 fn roster(
     settings: &Arc<Settings>,
     places: &Places,
-    facts: &Facts,
+    instance: &Instance,
     providers: Providers,
     demo: Demo,
     clock: &Arc<dyn Clock>,
@@ -177,9 +179,9 @@ fn roster(
     let mut models = providers.into_models();
     models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
     let model = providers::default_model(&settings.loaded.config, default, &models);
-    let options = options::native(settings, places, facts.agents.clone(), &models, hidden);
+    let options = options::native(settings, places, instance.agents.clone(), &models, hidden);
     let native = Native::new(models.clone(), clock.clone(), random.clone(), options);
-    Roster { agents: facts.agents.clone(), models, model, runner: Arc::new(native) }
+    Roster { agents: instance.agents.clone(), models, model, runner: Arc::new(native) }
 }
 
 /// Nobody's command needs to know how to get into the server that runs it, or to a model.
@@ -188,30 +190,30 @@ fn hidden(providers: &Providers) -> Vec<String> {
     own.chain(providers.keys.iter().cloned()).collect()
 }
 
-fn facts(
-    places: &Places,
-    directory: String,
-    settings: &Settings,
-    providers: &Providers,
-    demo: &Demo,
-) -> Facts {
+fn facts(places: &Places, directory: String, settings: &Settings) -> Facts {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+    Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        home: shown(environment::home()),
+        state: shown(places.state.clone()),
+        config_path: shown(settings.environment.config_dir().unwrap_or_default()),
+        directory,
+    }
+}
+
+fn instance(settings: &Settings, providers: &Providers, demo: &Demo) -> Instance {
     let config = redacted(&settings.loaded.config);
     let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
     let defaults = providers
         .listed()
         .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
     let listed = providers.listed().map(|live| catalog::listed(live, &config));
-    Facts {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+    Instance {
         providers: listed.chain([catalog::provider(demo)]).collect(),
         default_models: defaults.chain([demo_default]).collect(),
         agents: agents::all(&settings.environment, &settings.loaded.config),
+        commands: Vec::new(),
         config,
-        home: shown(environment::home()),
-        state: shown(places.state.clone()),
-        config_path: shown(settings.environment.config_dir().unwrap_or_default()),
-        directory,
     }
 }
 

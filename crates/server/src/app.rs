@@ -1,13 +1,11 @@
 //! What every handler can reach.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use engine::Sessions;
-use protocol::{agent::Agent, provider::Provider};
-use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::project::Projects;
+use crate::{Instances, project::Projects};
 
 /// The state of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,6 +14,8 @@ pub struct App {
     pub sessions: Sessions,
     /// What does not change while the server runs.
     pub facts: Arc<Facts>,
+    /// What there is in each directory.
+    pub instances: Arc<dyn Instances>,
     /// Which project a directory belongs to.
     pub projects: Projects,
     /// When the server started.
@@ -24,8 +24,9 @@ pub struct App {
 
 impl App {
     /// A server on an engine.
-    pub fn new(sessions: Sessions, facts: Facts) -> Self {
-        Self { sessions, facts: Arc::new(facts), projects: Projects::default(), started: Instant::now() }
+    pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
+        let (facts, projects) = (Arc::new(facts), Projects::default());
+        Self { sessions, facts, instances, projects, started: Instant::now() }
     }
 }
 
@@ -34,14 +35,6 @@ impl App {
 pub struct Facts {
     /// The server's version.
     pub version: String,
-    /// Providers that can be used.
-    pub providers: Vec<Provider>,
-    /// The model to use first, by provider.
-    pub default_models: BTreeMap<String, String>,
-    /// Agents that can be chosen.
-    pub agents: Vec<Agent>,
-    /// The merged configuration as clients may see it, without secrets.
-    pub config: Value,
     /// The user's home.
     pub home: String,
     /// Where state is kept.

@@ -25,6 +25,8 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub enum Fault {
     /// The call does not fit the route.
     BadRequest,
+    /// The directory's configuration cannot be used.
+    Configuration,
     /// There is no such session, message or path.
     NotFound,
     /// There is no such permission, or it waits no longer.
@@ -57,7 +59,7 @@ impl Fault {
     /// The status it is answered with.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::BadRequest | Self::Configuration => StatusCode::BAD_REQUEST,
             Self::NotFound | Self::PermissionGone | Self::QuestionGone => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -76,6 +78,7 @@ impl Fault {
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
+            Self::Configuration => "ConfigInvalidError",
             Self::NotFound => "NotFoundError",
             Self::PermissionGone => "PermissionNotFoundError",
             Self::QuestionGone => "QuestionNotFoundError",
@@ -112,6 +115,7 @@ impl Fault {
             Self::Broken => data(Some(("ref", json!({ "type": "string", "pattern": "^err_" })))),
             Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
             Self::Busy => tagged("sessionID"),
+            Self::Configuration => data(Some(("path", text.clone()))),
             Self::Closing => object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"])),
             _ => data(None),
         }
@@ -154,6 +158,11 @@ impl Error {
     /// The status it is answered with.
     pub fn status(&self) -> StatusCode {
         self.fault.status()
+    }
+
+    /// An error whose body was made elsewhere.
+    pub(crate) fn named(fault: Fault, body: WireError) -> Self {
+        Self::new(fault, body)
     }
 
     fn new(fault: Fault, body: WireError) -> Self {

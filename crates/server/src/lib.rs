@@ -10,6 +10,7 @@ mod app;
 mod edge;
 pub mod error;
 pub mod extract;
+pub mod instance;
 pub mod metrics;
 pub mod openapi;
 pub mod project;
@@ -20,6 +21,7 @@ pub mod sse;
 
 pub use app::{App, Facts};
 pub use error::Error;
+pub use instance::{Instance, Instances};
 
 /// Every route, ready to be served. Who may call is decided in front of it.
 pub fn router(app: App) -> axum::Router {

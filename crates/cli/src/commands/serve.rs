@@ -69,7 +69,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
 }
 
 async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Policy, mut signals: Signals) {
-    let app = App::new(engine.sessions.clone(), engine.facts.clone());
+    let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
     let router = security::layer(metrics::with_store(router(app), engine.counted()), policy);
     engine.announce(address);
     tracing::info!(address, "listening");

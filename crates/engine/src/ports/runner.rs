@@ -16,8 +16,9 @@ pub trait Runner: Send + Sync {
 
 /// Finds the runner for what a prompt asks for.
 pub trait Runners: Send + Sync {
-    /// Chooses agent, model and runner, or says what is unknown, before anything is accepted.
-    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved>;
+    /// Chooses agent, model and runner, or says what is unknown, before anything is accepted. Each directory may
+    /// have its own, so the answer may have to be looked up.
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>>;
 }
 
 /// What a prompt asks for.
@@ -71,6 +72,14 @@ pub enum Unresolved {
         name: String,
         /// Names that would do.
         known: String,
+    },
+    /// The session's directory has a configuration that cannot be used.
+    #[error("the configuration of {directory} cannot be used: {message}")]
+    Configuration {
+        /// The directory.
+        directory: String,
+        /// What is wrong with it, for people.
+        message: String,
     },
 }
 

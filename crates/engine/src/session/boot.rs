@@ -116,7 +116,7 @@ impl Actor {
         let stored = self.shared().reads.message(&self.session.id, message).await?;
         let Some(Message::User(user)) = stored.map(|stored| stored.info) else { return Ok(None) };
         let wanted = Wanted { session: &self.session, agent: Some(&user.agent), model: Some(&user.model) };
-        match self.shared().runners.resolve(&wanted) {
+        match self.shared().runners.resolve(wanted).await {
             Ok(resolved) => Ok(Some(resolved)),
             Err(error) => {
                 tracing::warn!(session = %self.session.id, %error, "a waiting prompt can no longer be run");

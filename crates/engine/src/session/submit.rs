@@ -78,7 +78,7 @@ impl Actor {
             .clone()
             .map(|model| ModelRef { variant: model.variant.or_else(|| input.variant.clone()), ..model });
         let wanted = Wanted { session: &self.session, agent: input.agent.as_deref(), model: model.as_ref() };
-        let resolved = self.shared().runners.resolve(&wanted)?;
+        let resolved = self.shared().runners.resolve(wanted).await?;
         let no_reply = input.no_reply == Some(true);
         let delivery = input.delivery.unwrap_or_default();
         let before = (self.session.clone(), self.latest);

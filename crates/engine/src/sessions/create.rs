@@ -48,17 +48,17 @@ impl Sessions {
         }
         let session = self.draft(home, input);
         if session.agent.is_some() || session.model.is_some() {
-            self.check_names(&session)?;
+            self.check_names(&session).await?;
         }
         self.store_new(&session, Vec::new()).await?;
         Ok(session)
     }
 
     /// Better to hear of a wrong name now than with the first prompt.
-    fn check_names(&self, session: &Session) -> Result<(), Error> {
+    async fn check_names(&self, session: &Session) -> Result<(), Error> {
         let model = session.model.as_ref().map(|model| ModelRef::new(&model.provider_id, &model.id));
         let wanted = Wanted { session, agent: session.agent.as_deref(), model: model.as_ref() };
-        self.shared.runners.resolve(&wanted)?;
+        self.shared.runners.resolve(wanted).await?;
         Ok(())
     }
 

@@ -51,12 +51,15 @@ impl Runner for Scripted {
 struct OneRunner(Arc<Scripted>);
 
 impl Runners for OneRunner {
-    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
-        if wanted.agent.is_some_and(|agent| agent == "nobody") {
-            return Err(Unresolved::Agent { name: "nobody".into(), known: "build".into() });
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        async move {
+            if wanted.agent.is_some_and(|agent| agent == "nobody") {
+                return Err(Unresolved::Agent { name: "nobody".into(), known: "build".into() });
+            }
+            let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("test", "model"));
+            Ok(Resolved { agent: wanted.agent.unwrap_or("build").into(), model, runner: self.0.clone() })
         }
-        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("test", "model"));
-        Ok(Resolved { agent: wanted.agent.unwrap_or("build").into(), model, runner: self.0.clone() })
+        .boxed()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query},
+    instance::Here,
 };
 
 /// An argument of a handler.
@@ -59,6 +60,14 @@ impl Takes for Directory {
     fn describe(operation: &mut Operation) {
         operation.takes_directory();
         operation.fails(Fault::BadRequest);
+    }
+}
+
+impl Takes for Here {
+    fn describe(operation: &mut Operation) {
+        operation.takes_directory();
+        operation.fails(Fault::BadRequest);
+        operation.fails(Fault::Configuration);
     }
 }
 

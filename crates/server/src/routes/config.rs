@@ -2,15 +2,13 @@
 
 use axum::{
     Json,
-    extract::State,
     response::{IntoResponse, Response},
 };
 use protocol::{Rest, config::Config, provider::ConfiguredProviders, secret::without_secrets};
 use serde_json::Value;
 
 use crate::{
-    App,
-    extract::Directory,
+    instance::Here,
     openapi::{Gives, Operation, Route},
 };
 
@@ -22,9 +20,9 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn config(State(app): State<App>, _: Directory) -> Shown {
+async fn config(Here(instance): Here) -> Shown {
     // Once more, should the wiring have missed one.
-    Shown(without_secrets(&app.facts.config))
+    Shown(without_secrets(&instance.config))
 }
 
 /// A configuration as it was read, which may hold more than this version has types for.
@@ -42,7 +40,7 @@ impl Gives for Shown {
     }
 }
 
-async fn providers(State(app): State<App>, _: Directory) -> Json<ConfiguredProviders> {
-    let (providers, default) = (app.facts.providers.clone(), app.facts.default_models.clone());
+async fn providers(Here(instance): Here) -> Json<ConfiguredProviders> {
+    let (providers, default) = (instance.providers.clone(), instance.default_models.clone());
     Json(ConfiguredProviders { providers, default, extra: Rest::NONE })
 }

@@ -9,7 +9,7 @@ use protocol::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{App, extract::Directory, openapi::Route};
+use crate::{App, extract::Directory, instance::Here, openapi::Route};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -51,12 +51,12 @@ async fn vcs(State(app): State<App>, directory: Directory) -> Json<VcsInfo> {
     Json(VcsInfo { branch })
 }
 
-async fn agents(State(app): State<App>, _: Directory) -> Json<Vec<Agent>> {
-    Json(app.facts.agents.clone())
+async fn agents(Here(instance): Here) -> Json<Vec<Agent>> {
+    Json(instance.agents.clone())
 }
 
-async fn commands(_: Directory) -> Json<Vec<Command>> {
-    Json(Vec::new())
+async fn commands(Here(instance): Here) -> Json<Vec<Command>> {
+    Json(instance.commands.clone())
 }
 
 /// Language servers and formatters: OpenCode's clients ask for them at start and want a list.

@@ -1,16 +1,16 @@
 //! Providers and their models.
 
-use axum::{Json, extract::State};
+use axum::Json;
 use protocol::{Rest, provider::AllProviders};
 
-use crate::{App, extract::Directory, openapi::Route};
+use crate::{instance::Here, openapi::Route};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get("/provider", "provider.list", list).summary("List all providers, and which can be used")]
 }
 
-async fn list(State(app): State<App>, _: Directory) -> Json<AllProviders> {
-    let all = app.facts.providers.clone();
+async fn list(Here(instance): Here) -> Json<AllProviders> {
+    let all = instance.providers.clone();
     let connected = all.iter().map(|provider| provider.id.clone()).collect();
-    Json(AllProviders { all, default: app.facts.default_models.clone(), connected, extra: Rest::NONE })
+    Json(AllProviders { all, default: instance.default_models.clone(), connected, extra: Rest::NONE })
 }

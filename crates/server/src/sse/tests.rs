@@ -10,21 +10,21 @@ use engine::{
     memory::Memory,
     ports::{Resolved, Runners, SystemClock, SystemRandom, Unresolved, Wanted},
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use http::Request;
 use protocol::{Session, prompt::SessionInput};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tower::ServiceExt;
 
 use super::*;
-use crate::Facts;
+use crate::{Facts, instance::Everywhere};
 
 /// Nobody: these sessions are only created.
 struct NoRunners;
 
 impl Runners for NoRunners {
-    fn resolve(&self, _: &Wanted<'_>) -> Result<Resolved, Unresolved> {
-        Err(Unresolved::Agent { name: "none".into(), known: String::new() })
+    fn resolve<'a>(&'a self, _: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        async move { Err(Unresolved::Agent { name: "none".into(), known: String::new() }) }.boxed()
     }
 }
 
@@ -52,7 +52,11 @@ impl World {
         let directory = directory.to_str().unwrap().to_owned();
         let facts = Facts { directory: directory.clone(), ..Facts::default() };
         let router = Router::new().route("/event", get(event)).route("/global/event", get(global_event));
-        Self { router: router.with_state(App::new(sessions.clone(), facts)), sessions, directory }
+        Self {
+            router: router.with_state(App::new(sessions.clone(), facts, Arc::new(Everywhere::default()))),
+            sessions,
+            directory,
+        }
     }
 
     async fn create(&self, directory: &str) -> Session {

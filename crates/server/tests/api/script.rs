@@ -20,17 +20,20 @@ use protocol::{
 pub(crate) struct Cast;
 
 impl Runners for Cast {
-    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
-        let agent = wanted.agent.unwrap_or("build").to_owned();
-        if !["build", "plan"].contains(&agent.as_str()) {
-            return Err(Unresolved::Agent { name: agent, known: "build, plan".into() });
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        async move {
+            let agent = wanted.agent.unwrap_or("build").to_owned();
+            if !["build", "plan"].contains(&agent.as_str()) {
+                return Err(Unresolved::Agent { name: agent, known: "build, plan".into() });
+            }
+            let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "demo"));
+            if (model.provider_id.as_str(), model.model_id.as_str()) != ("demo", "demo") {
+                let name = format!("{}/{}", model.provider_id, model.model_id);
+                return Err(Unresolved::Model { name, known: "demo/demo".into() });
+            }
+            Ok(Resolved { agent, model, runner: Arc::new(Player) })
         }
-        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "demo"));
-        if (model.provider_id.as_str(), model.model_id.as_str()) != ("demo", "demo") {
-            let name = format!("{}/{}", model.provider_id, model.model_id);
-            return Err(Unresolved::Model { name, known: "demo/demo".into() });
-        }
-        Ok(Resolved { agent, model, runner: Arc::new(Player) })
+        .boxed()
     }
 }
 

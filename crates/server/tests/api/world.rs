@@ -13,7 +13,7 @@ use engine::{
 use http::{HeaderMap, StatusCode, header};
 use protocol::agent::{Agent, AgentMode};
 use serde_json::{Value, json};
-use server::{App, Facts};
+use server::{App, Facts, Instance, instance::Everywhere};
 use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -95,16 +95,19 @@ impl World {
         });
         let facts = Facts {
             version: "1.2.3".into(),
-            providers: vec![serde_json::from_value(provider()).unwrap()],
-            default_models: BTreeMap::from([("demo".into(), "demo".into())]),
-            agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
-            config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
             home: "/people/ada".into(),
             state: "/people/ada/.local/state/baton".into(),
             config_path: "/people/ada/.config/baton".into(),
             directory,
         };
-        let router = server::router(App::new(sessions.clone(), facts));
+        let instance = Instance {
+            providers: vec![serde_json::from_value(provider()).unwrap()],
+            default_models: BTreeMap::from([("demo".into(), "demo".into())]),
+            agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
+            config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
+            ..Instance::default()
+        };
+        let router = server::router(App::new(sessions.clone(), facts, Arc::new(Everywhere::from(instance))));
         Self { router, sessions, tree, memory: None, _file: None }
     }
 

@@ -12,6 +12,7 @@ use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{Clock, Page, Random, Resolved, Runners, SystemRandom, Unresolved, Wanted};
 use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
 use llm::demo::{Demo, Scenarios};
 use protocol::message::ModelRef;
@@ -45,10 +46,13 @@ pub(super) struct World {
 struct OneRunner(Native);
 
 impl Runners for OneRunner {
-    fn resolve(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
-        let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "simple"));
-        let agent = wanted.agent.unwrap_or("build").to_owned();
-        Ok(Resolved { agent, model, runner: Arc::new(self.0.clone()) })
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        async move {
+            let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "simple"));
+            let agent = wanted.agent.unwrap_or("build").to_owned();
+            Ok(Resolved { agent, model, runner: Arc::new(self.0.clone()) })
+        }
+        .boxed()
     }
 }
 

@@ -1,0 +1,84 @@
+//! What there is in a directory: its configuration and all that follows from it. The server looks nothing up
+//! itself; whoever puts the program together hands it something that does.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use axum::extract::FromRequestParts;
+use futures::future::BoxFuture;
+use http::request::Parts;
+use protocol::{
+    agent::{Agent, Command},
+    provider::Provider,
+    wire_error::{ConfigFault, NamedError, WireError},
+};
+use serde_json::Value;
+
+use crate::{App, Error, error::Fault, extract::Directory};
+
+/// Finds what there is in a directory.
+pub trait Instances: Send + Sync + fmt::Debug {
+    /// What there is in a directory, or what is wrong with its configuration.
+    fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>>;
+}
+
+/// What there is in one directory. Plain data, as of when it was read.
+#[derive(Debug, Clone, Default)]
+pub struct Instance {
+    /// Providers that can be used.
+    pub providers: Vec<Provider>,
+    /// The model to use first, by provider.
+    pub default_models: BTreeMap<String, String>,
+    /// Agents that can be chosen.
+    pub agents: Vec<Agent>,
+    /// Slash commands.
+    pub commands: Vec<Command>,
+    /// The merged configuration as clients may see it, without secrets.
+    pub config: Value,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// The first file with a mistake.
+    pub path: Option<String>,
+    /// All that is wrong, for people.
+    pub message: String,
+}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Self {
+        let Invalid { path, message } = invalid;
+        let fault = ConfigFault { path, message: Some(message), ..ConfigFault::default() };
+        Self::named(Fault::Configuration, WireError::Named(NamedError::ConfigInvalid(fault)))
+    }
+}
+
+/// The same for every directory.
+#[derive(Debug, Clone, Default)]
+pub struct Everywhere(Arc<Instance>);
+
+impl From<Instance> for Everywhere {
+    fn from(instance: Instance) -> Self {
+        Self(Arc::new(instance))
+    }
+}
+
+impl Instances for Everywhere {
+    fn find<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
+    }
+}
+
+/// The instance of the directory a call is about.
+#[derive(Debug, Clone)]
+pub struct Here(pub Arc<Instance>);
+
+impl FromRequestParts<App> for Here {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let directory = Directory::from_request_parts(parts, app).await?;
+        Ok(Self(app.instances.find(&directory.path).await?))
+    }
+}
