@@ -16,6 +16,7 @@ mod command;
 mod e2e;
 mod openapi;
 mod repo;
+mod share;
 mod stages;
 mod tidy;
 
@@ -68,6 +69,9 @@ enum Chore {
         /// Fail when the committed document differs instead of rewriting it
         #[arg(long)]
         check: bool,
+        /// Only say how many of OpenCode's operations the committed document has
+        #[arg(long, conflicts_with = "check")]
+        share: bool,
     },
     /// Check dependencies against `deny.toml` (needs cargo-deny)
     Deny,
@@ -118,7 +122,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Tidy => tidy::run(&repo),
         Chore::Bench { args } => chores::bench(&repo, &args),
         Chore::E2e { args } => e2e::run(&repo, &args),
-        Chore::Openapi { check } => openapi::run(&repo, check),
+        Chore::Openapi { share: true, .. } => share::print(&repo),
+        Chore::Openapi { check, .. } => openapi::run(&repo, check),
         Chore::Deny => chores::deny(&repo),
     }
 }

@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{capture, cargo};
 use crate::repo::Repo;
+use crate::share;
 
-const DOCUMENT: &str = "docs/openapi.json";
+pub(crate) const DOCUMENT: &str = "docs/openapi.json";
 
 /// Writes the document, or with `check` compares it with what the code says.
 pub(crate) fn run(repo: &Repo, check: bool) -> Result<()> {
@@ -19,12 +20,12 @@ pub(crate) fn run(repo: &Repo, check: bool) -> Result<()> {
     if !check {
         std::fs::write(&path, generated).with_context(|| format!("cannot write {DOCUMENT}"))?;
         println!("wrote {DOCUMENT}");
-        return Ok(());
+        return share::write(repo);
     }
     let committed = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {DOCUMENT}; `cargo xtask openapi` writes it"))?;
     match first_difference(&committed, &generated) {
-        None => Ok(()),
+        None => share::check(repo),
         Some(line) => {
             bail!("{DOCUMENT}:{line} differs from the code; run `cargo xtask openapi` and commit the result")
         }

@@ -1,4 +1,6 @@
-//! Our document beside OpenCode's: whatever its clients rely on is there, under the same name.
+//! Our document beside OpenCode's: whatever its clients rely on is there, under the same name. The fixture has all of
+//! OpenCode's operations; those that Baton has too must be the same, and which they are is in the table of
+//! `document.rs`. `cargo xtask openapi --share` counts them.
 
 use std::collections::BTreeSet;
 
@@ -49,8 +51,9 @@ fn every_operation_is_opencodes() {
     let schemas = Schemas::of(&document);
     for theirs in contract() {
         let (method, path) = (theirs["method"].as_str().unwrap(), theirs["path"].as_str().unwrap());
-        let ours = document["paths"].get(path).and_then(|methods| methods.get(method));
-        let ours = ours.unwrap_or_else(|| panic!("{method} {path} is not there"));
+        let Some(ours) = document["paths"].get(path).and_then(|methods| methods.get(method)) else {
+            continue;
+        };
         assert_eq!(ours["operationId"], theirs["operationId"], "{method} {path}");
         if ours["responses"].get("501").is_some() {
             continue;
