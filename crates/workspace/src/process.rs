@@ -1,6 +1,7 @@
 //! Running a program that must not outlive its welcome.
 //!
-//! This is the only door to child processes. Three things hold for everything that goes through it:
+//! This is the only door to child processes: [`run`] for programs that end, [`start`] for those that stay and are
+//! talked to. Three things hold for everything that is run:
 //!
 //! - It ends. A deadline and a cancellation token end the whole tree of processes: first asked (`SIGTERM`), after
 //!   [`GRACE`] made to (`SIGKILL`). Dropping the future does the latter at once.
@@ -10,6 +11,7 @@
 //!   file, which is bounded, too.
 
 mod capture;
+mod companion;
 mod spool;
 mod tree;
 
@@ -26,6 +28,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
+pub use companion::{Companion, Pipes, start};
 pub use spool::{MAX_SPOOL, Spool};
 
 use spool::Spooling;
@@ -65,7 +68,7 @@ pub struct Spec {
     pub directory: PathBuf,
     /// Variables added to the environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables removed from the environment, such as keys the program has no business with.
+    /// Variables it does not inherit, such as keys it has no business with. Adding one of them is a decision.
     pub hidden: Vec<OsString>,
     /// When it is ended at the latest, counted from its start.
     pub deadline: Duration,
@@ -202,6 +205,22 @@ fn exit(status: ExitStatus) -> Exit {
     status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or_default()), Exit::Code)
 }
 
+/// The program in a group of its own, with its environment; its streams are the caller's business.
+fn command(spec: &Spec, mark: &str) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+    let mut command = Command::new(&spec.program);
+    for name in &spec.hidden {
+        command.env_remove(name);
+    }
+    command
+        .args(&spec.args)
+        .current_dir(&spec.directory)
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .env(tree::VARIABLE, mark)
+        .process_group(0);
+    command
+}
+
 /// A started program. Dropping it kills the tree, see [`Tree`].
 struct Running {
     child: Child,
@@ -217,23 +236,12 @@ impl Running {
         // One pipe for both streams keeps the order in which lines were written.
         let (reader, writer) = io::pipe()?;
         let mark = tree::mark();
-        #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
-        let mut command = Command::new(&spec.program);
-        command
-            .args(&spec.args)
-            .current_dir(&spec.directory)
-            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-            .env(tree::VARIABLE, &mark)
-            .stdin(Stdio::null())
-            .stdout(writer.try_clone()?)
-            .process_group(0);
+        let mut command = command(spec, &mark);
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?);
         if spec.mute_errors {
             command.stderr(Stdio::null());
         } else {
             command.stderr(writer);
-        }
-        for name in &spec.hidden {
-            command.env_remove(name);
         }
         let child = command.spawn()?;
         // The command holds the write ends; with it gone, the pipe ends when the last process closes it.

@@ -1,0 +1,184 @@
+//! A program that stays and is talked to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::tree::{self, Tree};
+use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit};
+
+/// A started program whose standard input and output belong to whoever talks to it. What it writes to its standard
+/// error is read all the time, so that it never blocks on it, and kept within bounds. Dropping it kills the whole tree
+/// at once; [`Companion::stop`] asks first.
+#[derive(Debug)]
+pub struct Companion {
+    program: String,
+    child: Child,
+    tree: Tree,
+    errors: Arc<Mutex<Output>>,
+    reading: JoinHandle<()>,
+}
+
+/// The two ends of a conversation with a program.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What it reads.
+    pub input: ChildStdin,
+    /// What it writes.
+    pub output: ChildStdout,
+}
+
+/// Starts a program that stays. Its deadline, its spool and whether its errors are muted are of no account: it runs
+/// until it ends or is ended, and the bounds are those of its standard error.
+pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
+    let program = spec.program.to_string_lossy().into_owned();
+    let failed = |source| Error::Start { program: program.clone(), source };
+    let mark = tree::mark();
+    let mut command = command(spec, &mark);
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    let tree = Tree::new(child.id(), mark);
+    let (Some(input), Some(output), Some(errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(failed(std::io::Error::other("it has no pipes")));
+    };
+    let kept = Arc::new(Mutex::new(Output::new(spec.bounds)));
+    let reading = tokio::spawn(keep(errors, Arc::clone(&kept)));
+    Ok((Companion { program, child, tree, errors: kept, reading }, Pipes { input, output }))
+}
+
+impl Companion {
+    /// The process, until it has been waited for.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// What was kept of its standard error.
+    pub fn errors(&self) -> Output {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for the program to end by itself, and for its last words. What it has started may still run.
+    pub async fn wait(&mut self) -> Result<Exit, Error> {
+        let ended = self.child.wait().await;
+        let exit =
+            ended.map(exit).map_err(|source| Error::Watch { program: self.program.clone(), source })?;
+        // A grandchild may hold the pipe open; the last words of the program itself are there by then.
+        let _ = timeout(DRAIN, &mut self.reading).await;
+        Ok(exit)
+    }
+
+    /// Ends the program and everything it has started: asks, waits for [`GRACE`], then kills. Whoever holds its
+    /// pipes should have let go of them, since many programs end when nobody talks to them any more.
+    pub async fn stop(mut self) {
+        self.tree.ask();
+        let end = Instant::now() + GRACE;
+        let mut exited = false;
+        while Instant::now() < end && !(exited && self.tree.is_gone()) {
+            tokio::select! {
+                biased;
+                _ = self.child.wait(), if !exited => exited = true,
+                () = sleep_until((Instant::now() + QUIET).min(end)) => {}
+            }
+        }
+        self.tree.kill();
+        if timeout(REAP, self.child.wait()).await.is_err() {
+            tracing::warn!(pid = self.child.id(), "a killed process does not go away");
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+async fn keep(mut errors: ChildStderr, kept: Arc<Mutex<Output>>) {
+    let mut buffer = vec![0; CHUNK];
+    while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+        let bytes = buffer.get(..count).unwrap_or_default();
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    use super::super::Bounds;
+    use super::super::tests::lives;
+    use super::*;
+
+    fn shell(command: &str) -> (Companion, Pipes, TempDir) {
+        let directory = TempDir::new().unwrap();
+        let mut spec = Spec::shell(command, directory.path(), Duration::MAX);
+        spec.bounds = Bounds { head: 8, tail: 8 };
+        let (companion, pipes) = start(&spec).unwrap();
+        (companion, pipes, directory)
+    }
+
+    async fn line(output: &mut BufReader<ChildStdout>) -> String {
+        let mut line = String::new();
+        timeout(Duration::from_secs(20), output.read_line(&mut line)).await.unwrap().unwrap();
+        line.trim().to_owned()
+    }
+
+    #[tokio::test]
+    async fn it_answers_what_it_is_told() {
+        let (mut companion, pipes, _directory) = shell("while read line; do echo \"<$line>\"; done; exit 3");
+        let Pipes { mut input, output } = pipes;
+        let mut output = BufReader::new(output);
+        for word in ["one", "two"] {
+            input.write_all(format!("{word}\n").as_bytes()).await.unwrap();
+            assert_eq!(line(&mut output).await, format!("<{word}>"));
+        }
+        drop(input);
+        assert_eq!(companion.wait().await.unwrap(), Exit::Code(3));
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_errors_neither_blocks_it_nor_is_kept() {
+        let command = "printf 'begin'; printf begin >&2; head -c 3000000 /dev/zero >&2; printf end >&2; echo";
+        let (mut companion, pipes, _directory) = shell(command);
+        assert_eq!(line(&mut BufReader::new(pipes.output)).await, "begin");
+        assert_eq!(companion.wait().await.unwrap(), Exit::Code(0));
+        let errors = companion.errors();
+        assert_eq!(errors.total(), 3_000_008);
+        assert!(errors.text().starts_with("begin") && errors.text().ends_with("end"), "{}", errors.text());
+        assert!(errors.text().len() < 100);
+    }
+
+    #[tokio::test]
+    async fn the_whole_tree_ends_with_it() {
+        let command = "trap '' TERM; setsid sleep 600 & echo $!; sleep 600 & echo $!; echo $$; wait";
+        for asked in [true, false] {
+            let (companion, pipes, _directory) = shell(command);
+            let mut output = BufReader::new(pipes.output);
+            let processes = [line(&mut output).await, line(&mut output).await, line(&mut output).await];
+            assert!(processes.iter().all(|id| lives(id)));
+            if asked {
+                companion.stop().await;
+            } else {
+                drop(companion);
+            }
+            assert!(!processes.iter().any(|id| lives(id)), "asked: {asked}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_cannot_be_started() {
+        let spec = Spec::new("/nonexistent/program", "/", Duration::MAX);
+        let error = start(&spec).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start `/nonexistent/program`: "), "{error}");
+    }
+}
