@@ -1,9 +1,11 @@
 //! The end-to-end tests: real clients, written in JavaScript, against a freshly built binary.
 
+use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::command::{self, program};
 use crate::repo::{Profile, Repo};
@@ -16,10 +18,27 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let baton = repo.build_baton(Profile::Dev)?;
     // The files wait far more than they work, so more of them run at a time than there are cores.
     let mut node = program("node", &dir);
-    command::run(node.args(["--test", "--test-concurrency=4"]).args(args).env("BATON_BIN", baton))
+    node.args(["--test", "--test-concurrency=4"]).args(chosen(&dir, args)?);
+    command::run(node.env("BATON_BIN", baton))
 }
 
-fn install(dir: &Path) -> Result<()> {
+/// What to tell `node --test`: the arguments, and all test files of the directory unless they name some. Left to
+/// itself it would look into subdirectories, too, whose tests need another surrounding.
+pub(crate) fn chosen(dir: &Path, args: &[String]) -> Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = args.iter().map(OsString::from).collect();
+    if args.iter().any(|arg| Path::new(arg).extension().is_some_and(|it| it == "mjs")) {
+        return Ok(words);
+    }
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    let is_test = |name: &OsString| name.to_string_lossy().ends_with(".test.mjs");
+    let mut files: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).filter(is_test).collect();
+    files.sort();
+    words.append(&mut files);
+    Ok(words)
+}
+
+/// Installs what the tests import.
+pub(crate) fn install(dir: &Path) -> Result<()> {
     let lock = dir.join("package-lock.json");
     if !lock.is_file() {
         return command::run(program("npm", dir).args(["install", "--no-audit", "--no-fund"]));
@@ -46,6 +65,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn all_files_are_chosen_unless_some_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.test.mjs", "a.test.mjs", "support.mjs", "package.json"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(chosen(dir.path(), &[]).unwrap(), ["a.test.mjs", "b.test.mjs"]);
+        assert_eq!(chosen(dir.path(), &["a.test.mjs".to_owned()]).unwrap(), ["a.test.mjs"]);
+        let filter = "--test-only".to_owned();
+        assert_eq!(chosen(dir.path(), &[filter]).unwrap(), ["--test-only", "a.test.mjs", "b.test.mjs"]);
+    }
 
     #[test]
     fn an_installation_is_current_until_the_lock_file_changes() {

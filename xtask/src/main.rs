@@ -15,6 +15,7 @@ mod chores;
 mod command;
 mod e2e;
 mod openapi;
+mod peers;
 mod repo;
 mod share;
 mod stages;
@@ -60,6 +61,12 @@ enum Chore {
     },
     /// Run the tests in `e2e/` against a freshly built binary
     E2e {
+        /// Passed on to `node --test`, for instance a file name
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Run the tests in `e2e/peers/` with OpenCode itself, sealed off from the network (Linux)
+    Peers {
         /// Passed on to `node --test`, for instance a file name
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -124,6 +131,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::E2e { args } => e2e::run(&repo, &args),
         Chore::Openapi { share: true, .. } => share::print(&repo),
         Chore::Openapi { check, .. } => openapi::run(&repo, check),
+        Chore::Peers { args } => peers::run(&repo, &args),
         Chore::Deny => chores::deny(&repo),
     }
 }

@@ -48,6 +48,12 @@ impl Repo {
         &self.root
     }
 
+    /// Where cargo puts what it builds; what is not committed may be kept there, too.
+    pub(crate) fn target(&self) -> PathBuf {
+        let named = self.metadata.get("target_directory").and_then(Value::as_str);
+        named.map_or_else(|| self.root.join("target"), PathBuf::from)
+    }
+
     pub(crate) fn metadata(&self) -> &Value {
         &self.metadata
     }

@@ -1,0 +1,108 @@
+// A model that says what a script tells it to, over the chat-completions dialect. Both servers are configured to use
+// it, so that whatever differs between them is theirs.
+//
+// A prompt names its scenario in brackets: "please [read]". Which step of it is due follows from the answers that the
+// conversation already holds since then, so the model keeps no state and several conversations cannot disturb each
+// other.
+
+import { once } from "node:events"
+import { createServer } from "node:http"
+import { scenarios } from "./scenarios.mjs"
+import { signal, within } from "../../support/wait.mjs"
+
+// What every call costs, so that both servers have something to add up.
+const USAGE = { prompt_tokens: 1200, completion_tokens: 34, total_tokens: 1234 }
+const HELD_MS = 60_000
+// The model that is asked for titles.
+export const SMALL = "small"
+export const MAIN = "main"
+
+export class Model {
+  static async start() {
+    const model = new Model()
+    model.server = createServer((request, response) => {
+      model.#answer(request, response).catch((error) => response.destroy(error))
+    })
+    model.server.listen(0, "127.0.0.1")
+    await once(model.server, "listening")
+    model.url = `http://127.0.0.1:${model.server.address().port}/v1`
+    return model
+  }
+
+  // Answers that wait for the test to let them go on.
+  #held = new Set()
+  // The bodies of all calls, for tests that want to know what a server told the model.
+  calls = []
+
+  // Lets every answer go on that stands still at a `hold`.
+  release() {
+    for (const held of this.#held) held.resolve()
+    this.#held.clear()
+  }
+
+  async stop() {
+    this.release()
+    this.server.closeAllConnections()
+    this.server.close()
+    await once(this.server, "close")
+  }
+
+  async #answer(request, response) {
+    let text = ""
+    for await (const chunk of request.setEncoding("utf8")) text += chunk
+    const call = JSON.parse(text)
+    this.calls.push(call)
+    const step = next(call)
+    if (step.status) {
+      response.writeHead(step.status, { "content-type": "application/json", ...step.headers })
+      response.end(JSON.stringify({ error: { message: step.message, type: "scripted" } }))
+      return
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" })
+    const send = (data) => response.write(`data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`)
+    const chunk = (choices, more) => send({ id: "chat", object: "chat.completion.chunk", created: 1, choices, ...more })
+    const delta = (delta, finish_reason = null) => chunk([{ index: 0, delta, finish_reason }])
+    let calls = 0
+    for (const act of step.acts) {
+      if (act.say !== undefined) delta({ role: "assistant", content: act.say })
+      if (act.think !== undefined) delta({ role: "assistant", reasoning_content: act.think })
+      if (act.call !== undefined) delta({ role: "assistant", tool_calls: [toolCall(act, calls++, call)] })
+      if (act.hold) await this.#hold(response)
+    }
+    if (response.destroyed) return
+    delta({}, step.finish ?? (calls ? "tool_calls" : "stop"))
+    chunk([], { usage: USAGE })
+    send("[DONE]")
+    response.end()
+  }
+
+  // Until the test says so, or whoever asked has gone away.
+  async #hold(response) {
+    const held = signal()
+    this.#held.add(held)
+    response.on("close", held.resolve)
+    await within(HELD_MS, held.promise, "the end of a hold")
+  }
+}
+
+function toolCall({ call, input }, index, { messages }) {
+  const id = `call_${messages.length}_${index}`
+  return { index, id, type: "function", function: { name: call, arguments: JSON.stringify(input) } }
+}
+
+// What the conversation asks for now.
+function next({ model, messages, tools }) {
+  if (model === SMALL) return { acts: [{ say: "A scripted title" }] }
+  // Only a summary is asked for without any tool.
+  if (!tools?.length) return { acts: [{ say: "The summary " }, { say: "of it all." }] }
+  const prompt = messages.findLastIndex((message) => message.role === "user" && named(message))
+  const steps = scenarios[named(messages[prompt])] ?? scenarios.hello
+  const done = messages.slice(prompt + 1).filter((message) => message.role === "assistant").length
+  return steps[Math.min(done, steps.length - 1)]
+}
+
+function named(message) {
+  const { content } = message ?? {}
+  const text = typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("\n")
+  return /\[([a-z_]+)\]/.exec(text)?.[1]
+}

@@ -1,0 +1,59 @@
+// What the scripted model does in each scenario: a list of steps, one for each call of the model. The last step is
+// repeated if a server asks more often.
+
+const say = (...pieces) => pieces.map((say) => ({ say }))
+const think = (...pieces) => pieces.map((think) => ({ think }))
+const call = (call, input) => ({ call, input })
+const HOLD = { hold: true }
+
+const COLOURS = {
+  question: "Which colour do you like?",
+  header: "Colour",
+  options: [
+    { label: "Blue", description: "like the sky" },
+    { label: "Green", description: "like grass" },
+  ],
+}
+
+export const scenarios = {
+  hello: [{ acts: say("Hello ", "from the ", "scripted model.") }],
+  think: [{ acts: [...think("First ", "I think."), ...say("Then ", "I speak.")] }],
+  read: [
+    { acts: [...say("Let me look."), call("read", { filePath: "README.md" })] },
+    { acts: say("It says ", "something to read.") },
+  ],
+  shell: [
+    { acts: [call("bash", { command: "echo one two three", description: "Counts" })] },
+    { acts: say("Counted.") },
+  ],
+  write: [
+    { acts: [call("write", { filePath: "notes.txt", content: "a note\n" })] },
+    { acts: say("Written down.") },
+  ],
+  permission: [
+    { acts: [call("bash", { command: "touch asked.txt", description: "Makes a file" })] },
+    { acts: say("The file is there.") },
+  ],
+  question: [{ acts: [call("question", { questions: [COLOURS] })] }, { acts: say("A fine choice.") }],
+  todo: [
+    {
+      acts: [
+        call("todowrite", {
+          todos: [
+            { content: "Think", status: "completed", priority: "high" },
+            { content: "Work", status: "pending", priority: "low" },
+          ],
+        }),
+      ],
+    },
+    { acts: say("Planned.") },
+  ],
+  parallel: [
+    { acts: [call("read", { filePath: "README.md" }), call("glob", { pattern: "*.md" })] },
+    { acts: say("Both done.") },
+  ],
+  missing: [{ acts: [call("read", { filePath: "nowhere.txt" })] }, { acts: say("It is not there.") }],
+  hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
+  refused: [{ status: 400, message: "scripted refusal" }],
+  busy: [{ acts: say("never said") }],
+}

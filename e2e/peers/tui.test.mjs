@@ -1,0 +1,174 @@
+// OpenCode's terminal interface attached to Baton, watched through its screen.
+
+import assert from "node:assert/strict"
+import { existsSync } from "node:fs"
+import path from "node:path"
+import { after, afterEach, before, describe, test } from "node:test"
+import { Model } from "./support/model.mjs"
+import { environment, opencode, startBaton } from "./support/peers.mjs"
+import { Terminal } from "./support/terminal.mjs"
+
+describe("the terminal interface", () => {
+  let model, baton, terminals
+  before(async () => {
+    model = await Model.start()
+    baton = await startBaton(model, { args: ["--print-logs", "--log-level", "debug"] })
+    terminals = []
+  })
+  afterEach(async () => {
+    model.release()
+    await Promise.all(terminals.splice(0).map((terminal) => terminal.stop()))
+  })
+  after(async () => {
+    await baton?.stop()
+    await model?.stop()
+  })
+
+  // Attaches, and waits until prompts can be typed.
+  const attach = async (...args) => {
+    const command = opencode("attach", baton.url, ...args)
+    const name = `terminal-${terminals.length}`
+    const terminal = await Terminal.start(baton.world, name, command, environment(baton.world))
+    terminals.push(terminal)
+    await terminal.shows(/Build · Main Scripted/)
+    return terminal
+  }
+
+  const say = async (terminal, text) => {
+    await terminal.type(text)
+    await terminal.shows(text)
+    await terminal.press("Enter")
+  }
+
+  // A slash command: typed, offered and chosen.
+  const slash = async (terminal, name) => {
+    await terminal.type(`/${name}`)
+    await terminal.shows(new RegExp(`/${name}\\s+\\S`))
+    await terminal.press("Enter")
+  }
+
+  const json = async (target) => (await baton.fetch(target)).json()
+  const newest = async () => (await json("/session"))[0]
+  const asleep = async (terminal) => {
+    await terminal.hides("esc interrupt")
+    assert.deepEqual(await json("/session/status"), {})
+  }
+
+  test("starts without an error, and every call it makes is answered", async () => {
+    const from = baton.stderr.length
+    const terminal = await attach()
+    const screen = await terminal.shows(["Ask anything", `${baton.directory}:main`])
+    assert.doesNotMatch(screen, /error|failed|exception/i)
+    const calls = baton.stderr.slice(from).matchAll(/method=(\S+) path="([^"]+)" status=(\d+)/g)
+    const broken = [...calls].filter(([, , , status]) => Number(status) >= 500)
+    assert.deepEqual(broken.map(([line]) => line), [])
+  })
+
+  test("a prompt is answered with text that streams", async () => {
+    const terminal = await attach()
+    await say(terminal, "please [hold]")
+    await terminal.shows(["I begin and wait", "esc interrupt"])
+    model.release()
+    await terminal.shows("I begin and wait until now.")
+    await asleep(terminal)
+  })
+
+  test("a tool call is shown", async () => {
+    const terminal = await attach()
+    await say(terminal, "please [read]")
+    await terminal.shows(["Let me look.", "→ Read README.md", "It says something to read."])
+    await say(terminal, "please [shell]")
+    await terminal.shows(["$ echo one two three", /┃\s+one two three/, "Counted."])
+    await asleep(terminal)
+  })
+
+  test("a permission is asked for, allowed, and then rejected", async () => {
+    const terminal = await attach()
+    const file = path.join(baton.directory, "asked.txt")
+    await say(terminal, "please [permission]")
+    await terminal.shows(["Permission required", "$ touch asked.txt", "Allow once", "Reject"])
+    assert.equal(existsSync(file), false)
+    await terminal.press("Enter")
+    await terminal.shows("The file is there.")
+    assert.ok(existsSync(file))
+    await asleep(terminal)
+    await say(terminal, "once more [permission]")
+    await terminal.shows("Permission required")
+    await terminal.press("Escape")
+    await terminal.hides("Permission required")
+    await asleep(terminal)
+  })
+
+  test("a question is answered", async () => {
+    const terminal = await attach()
+    await say(terminal, "please [question]")
+    await terminal.shows(["Which colour do you like?", "1. Blue", "2. Green"])
+    await terminal.press("Down")
+    await terminal.press("Enter")
+    await terminal.shows(["# Questions", "Green", "A fine choice."])
+    await asleep(terminal)
+  })
+
+  test("Escape twice aborts", async () => {
+    const terminal = await attach()
+    await say(terminal, "please [hold]")
+    await terminal.shows(["I begin and wait", "esc interrupt"])
+    await terminal.press("Escape")
+    await terminal.shows("esc again to interrupt")
+    await terminal.press("Escape")
+    await terminal.shows("interrupted")
+    await asleep(terminal)
+    const answer = (await json(`/session/${(await newest()).id}/message`)).at(-1)
+    assert.equal(answer.info.error.name, "MessageAbortedError")
+    await say(terminal, "now [hello]")
+    await terminal.shows("Hello from the scripted model.")
+  })
+
+  test("/sessions lists the sessions and opens one", async () => {
+    const { id } = await (await baton.fetch("/session", { method: "POST" })).json()
+    const body = JSON.stringify({ title: "An older conversation" })
+    const headers = { "content-type": "application/json" }
+    await baton.fetch(`/session/${id}`, { method: "PATCH", headers, body })
+    const parts = [{ type: "text", text: "say [think]" }]
+    await baton.fetch(`/session/${id}/message`, { method: "POST", headers, body: JSON.stringify({ parts }) })
+    const terminal = await attach()
+    await slash(terminal, "sessions")
+    await terminal.shows(["Sessions", "Search", "An older conversation"])
+    await terminal.type("An older")
+    await terminal.until((screen) => screen.split("An older").length === 3, "the one session that fits")
+    await terminal.press("Enter")
+    await terminal.shows(["say [think]", "Then I speak."])
+  })
+
+  test("/models lists the models", async () => {
+    const terminal = await attach()
+    await slash(terminal, "models")
+    await terminal.shows(["Select model", "Scripted", "● Main", "Small"])
+    await terminal.type("Small")
+    await terminal.shows(/Small\s+Scripted/)
+    await terminal.press("Enter")
+    await terminal.shows("Build · Small Scripted")
+  })
+
+  test("/compact summarises", async () => {
+    const terminal = await attach()
+    await say(terminal, "please [hello]")
+    await terminal.shows("Hello from the scripted model.")
+    await slash(terminal, "compact")
+    await terminal.shows([/─ Compaction ─/, "The summary of it all."])
+    await asleep(terminal)
+  })
+
+  test("two terminals on one session see the same", async () => {
+    const first = await attach()
+    await say(first, "please [read]")
+    await first.shows("It says something to read.")
+    const second = await attach("--session", (await newest()).id)
+    await second.shows(["please [read]", "→ Read README.md", "It says something to read."])
+    await say(second, "please [hold]")
+    await Promise.all([first, second].map((terminal) => terminal.shows(["please [hold]", "I begin and wait"])))
+    model.release()
+    await Promise.all([first, second].map((terminal) => terminal.shows("I begin and wait until now.")))
+    await Promise.all([first, second].map(asleep))
+  })
+})

@@ -1,0 +1,41 @@
+//! OpenCode itself as a peer: its terminal interface, its `run` and its server, beside a freshly built Baton.
+//!
+//! The package comes from the npm registry, is kept under the target directory and runs only where there is no
+//! network but loopback: somebody else's program has no business outside.
+
+mod install;
+mod sealed;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command::{self, program};
+use crate::repo::{Profile, Repo};
+use crate::{e2e, peers::sealed::Sealed};
+
+/// What has to be there before anything is built, and where it comes from.
+const PROGRAMS: [(&str, &str, &str); 4] = [
+    ("tmux", "-V", "the terminal interface is watched through it"),
+    ("ip", "-V", "it switches loopback on; it is in the package iproute2"),
+    ("unshare", "--version", "it takes the network away; it is in the package util-linux"),
+    ("git", "--version", "the project that is worked on is a repository"),
+];
+
+/// Installs OpenCode, builds the server and runs the tests in `e2e/peers`, sealed off.
+pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
+    let tests = repo.root().join("e2e/peers");
+    for (name, question, reason) in PROGRAMS {
+        let present = command::present(program(name, repo.root()).arg(question));
+        ensure!(present, "{name} is not installed: {reason}");
+    }
+    let sealed = Sealed::find(repo.root())?;
+    e2e::install(&repo.root().join("e2e"))?;
+    let peer = install::opencode(&tests, &repo.target().join("peers"), &sealed)?;
+    println!("    opencode {} is installed", peer.version);
+    let baton = repo.build_baton(Profile::Dev)?;
+    // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
+    let mut node = sealed.program("node", &tests);
+    node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
+    node.args(e2e::chosen(&tests, args)?);
+    node.env("BATON_BIN", baton).env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
+    command::run(&mut node).context("see the screens and streams above")
+}

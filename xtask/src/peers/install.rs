@@ -1,0 +1,94 @@
+//! The npm package of OpenCode, at the version that `e2e/peers/package.json` pins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::command::{self, program};
+use crate::peers::sealed::Sealed;
+
+const PACKAGE: &str = "opencode-ai";
+
+/// An installed OpenCode.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The program itself.
+    pub(crate) program: PathBuf,
+    /// The version that was asked for, and that it says it is.
+    pub(crate) version: String,
+}
+
+/// Installs the package unless it is there, and finds the program in it that runs on this machine.
+pub(crate) fn opencode(tests: &Path, dir: &Path, sealed: &Sealed) -> Result<Peer> {
+    let manifest = tests.join("package.json");
+    let wanted =
+        fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let version = pinned(&wanted)?;
+    // The copy is written after a successful installation, so it says what is there.
+    let copy = dir.join("installed.json");
+    if fs::read_to_string(&copy).ok().as_deref() != Some(&wanted) {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        fs::write(dir.join("package.json"), &wanted)?;
+        // No script of the package runs outside the namespace, and no lock file names a registry.
+        let mut npm = program("npm", dir);
+        npm.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]);
+        command::run(&mut npm)?;
+        fs::write(&copy, &wanted)?;
+    }
+    let candidates = binaries(&dir.join("node_modules"))?;
+    let runs = |path: &PathBuf| says(path, sealed, dir).is_some_and(|answer| answer == version);
+    let found = candidates.into_iter().find(runs);
+    let program = found.with_context(|| format!("no program of {PACKAGE} {version} runs on this machine"))?;
+    Ok(Peer { program, version })
+}
+
+/// The exact version in a package.json: a range would test something else tomorrow.
+fn pinned(manifest: &str) -> Result<String> {
+    let manifest: Value = serde_json::from_str(manifest).context("cannot read e2e/peers/package.json")?;
+    let version = manifest
+        .pointer(&format!("/dependencies/{PACKAGE}"))
+        .and_then(Value::as_str)
+        .with_context(|| format!("e2e/peers/package.json does not depend on {PACKAGE}"))?;
+    let exact = version.split('.').count() == 3 && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+    ensure!(exact, "{PACKAGE} is pinned to {version:?}; write one exact version");
+    Ok(version.to_owned())
+}
+
+/// The programs of the platform packages, the ones for older processors last.
+fn binaries(modules: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(modules).with_context(|| format!("cannot list {}", modules.display()))?;
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path().join("bin/opencode"))
+        .filter(|path| path.is_file())
+        .collect();
+    found.sort_by_key(|path| (path.to_string_lossy().contains("baseline"), path.clone()));
+    Ok(found)
+}
+
+fn says(program: &Path, sealed: &Sealed, dir: &Path) -> Option<String> {
+    let mut command = sealed.program(&program.to_string_lossy(), dir);
+    let home = dir.join("home");
+    for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
+        command.env(name, &home);
+    }
+    let answer = command::capture(command.arg("--version").env("OPENCODE_DISABLE_AUTOUPDATE", "true"));
+    answer.ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_exact_version_is_a_pin() {
+        let manifest = |version: &str| format!(r#"{{"dependencies":{{"opencode-ai":"{version}"}}}}"#);
+        assert_eq!(pinned(&manifest("1.18.33")).unwrap(), "1.18.33");
+        for range in ["^1.18.33", "1.18", "latest", ""] {
+            assert!(pinned(&manifest(range)).is_err(), "{range}");
+        }
+        assert!(pinned("{}").is_err());
+    }
+}
