@@ -56,7 +56,7 @@ use protocol::TurnEnd;
 pub use agent::built_in;
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
-pub use tools::{Skill, ToolOptions};
+pub use tools::{SandboxOptions, Skill, ToolOptions};
 
 use permission::Approvals;
 

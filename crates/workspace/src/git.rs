@@ -13,6 +13,9 @@ use crate::process::{self, Bounds, Exit, Spec};
 /// How long one question to git may take. The root commit of a very large history is the slow one.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Longest file that says where another directory is.
+const MAX_LINK: u64 = 8 * 1024;
+
 /// Variables that would make git talk about another repository than the one that was asked about.
 const REDIRECTIONS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
 
@@ -52,6 +55,25 @@ impl Repository {
     pub async fn branch(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await?)
     }
+}
+
+/// The repository of a linked worktree, which is where git keeps what belongs to the worktree, too; nothing for a
+/// directory that has its history inside.
+///
+/// Whoever can write into the worktree can put any path into its `.git` file. So the other side has to agree: it must
+/// know of a worktree that is this one.
+pub fn repository_of(worktree: &Path) -> Option<PathBuf> {
+    let link = worktree.join(".git");
+    let own = worktree.join(short_file(&link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = own.join(short_file(&own.join("gitdir"))?.trim()).canonicalize().ok()?;
+    let siblings = own.parent().filter(|siblings| siblings.ends_with("worktrees"))?;
+    if back == link.canonicalize().ok()? { siblings.parent().map(Path::to_owned) } else { None }
+}
+
+/// What is in a file that should hold one path.
+fn short_file(path: &Path) -> Option<String> {
+    let about = path.symlink_metadata().ok()?;
+    if about.is_file() && about.len() <= MAX_LINK { std::fs::read_to_string(path).ok() } else { None }
 }
 
 /// `host/path` of a remote's address, the same for every way to write it; nothing for a local path.
@@ -130,6 +152,29 @@ mod tests {
         assert_eq!(repository, Repository { worktree: top.clone(), common: top.join(".git") });
         assert_eq!(repository.root_commit().await.unwrap().len(), 40);
         assert_eq!(repository.origin().await.as_deref(), Some("git@example.com:team/thing.git"));
+    }
+
+    #[tokio::test]
+    async fn a_linked_worktree_knows_its_repository_if_that_knows_the_worktree() {
+        let directory = TempDir::new().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let (main, linked, other) = (top.join("main"), top.join("linked"), top.join("other"));
+        for repository in [&main, &other] {
+            std::fs::create_dir(repository).unwrap();
+            git(repository, "init -q -b trunk").await;
+            git(repository, "commit -q --allow-empty -m first").await;
+        }
+        git(&main, "worktree add -q ../linked -b side").await;
+        assert_eq!(repository_of(&linked), Some(main.join(".git")));
+        assert_eq!(repository_of(&main), None);
+        assert_eq!(repository_of(&top), None);
+
+        // What somebody could write who wants to get at the history of another project.
+        git(&other, "worktree add -q ../third -b side").await;
+        for lie in [other.join(".git"), other.join(".git/worktrees/third"), top.clone()] {
+            std::fs::write(linked.join(".git"), format!("gitdir: {}\n", lie.display())).unwrap();
+            assert_eq!(repository_of(&linked), None, "{lie:?}");
+        }
     }
 
     #[test]

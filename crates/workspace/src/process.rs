@@ -9,9 +9,12 @@
 //!   holds the pipe open (`server &`) does not hold the caller. It may go on running, as in a terminal.
 //! - Its output is bounded: the beginning and the end are kept, the middle is counted. All of it can be had in a
 //!   file, which is bounded, too.
+//!
+//! On demand it runs in a [`Sandbox`], or not at all.
 
 mod capture;
 mod companion;
+mod sandbox;
 mod spool;
 mod tree;
 
@@ -29,10 +32,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
 pub use companion::{Companion, Pipes, start};
+pub use sandbox::{Refusal, Sandbox, Support};
 pub use spool::{MAX_SPOOL, Spool};
 
 use spool::Spooling;
-
 use tree::Tree;
 
 /// How long processes may take to end after being asked. Short, because a person waits for it.
@@ -78,6 +81,8 @@ pub struct Spec {
     pub spool: Option<Spool>,
     /// Whether what it writes to its standard error is thrown away.
     pub mute_errors: bool,
+    /// What it may change; whatever the user may if absent.
+    pub sandbox: Option<Sandbox>,
 }
 
 impl Spec {
@@ -93,6 +98,7 @@ impl Spec {
             bounds: Bounds::default(),
             spool: None,
             mute_errors: false,
+            sandbox: None,
         }
     }
 
@@ -100,6 +106,11 @@ impl Spec {
     pub fn shell(command: &str, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         Self::new(shell, directory, deadline).args(["-c", command])
+    }
+
+    /// What it is called in messages.
+    fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
     }
 
     /// Adds arguments.
@@ -145,6 +156,14 @@ pub struct Done {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// It was to run in a sandbox, and there is none.
+    #[error("refused to start `{program}` outside of its sandbox: {source}")]
+    Sandbox {
+        /// The program.
+        program: String,
+        /// Why there is none.
+        source: Refusal,
+    },
     /// It could not be started.
     #[error("cannot start `{program}`: {source}")]
     Start {
@@ -169,10 +188,9 @@ pub async fn run(
     cancel: &CancellationToken,
     progress: impl FnMut(&Output) + Send,
 ) -> Result<Done, Error> {
-    let program = spec.program.to_string_lossy().into_owned();
+    let program = spec.name();
     let deadline = Instant::now() + spec.deadline;
-    let mut running =
-        Running::start(&spec).map_err(|source| Error::Start { program: program.clone(), source })?;
+    let mut running = Running::start(&spec)?;
     let ended = running.watch(deadline, cancel, progress).await;
     let exit = match ended {
         Ok(Ended::Itself(status)) => {
@@ -221,6 +239,17 @@ fn command(spec: &Spec, mark: &str) -> Command {
     command
 }
 
+/// Starts it, in its sandbox if it is to have one.
+fn launch(spec: &Spec, command: &mut Command) -> Result<Child, Error> {
+    let fence = spec.sandbox.as_ref().map(Sandbox::prepare).transpose();
+    let fence = fence.map_err(|source| Error::Sandbox { program: spec.name(), source })?;
+    let child = match fence {
+        Some(fence) => fence.spawn(command),
+        None => command.spawn(),
+    };
+    child.map_err(|source| Error::Start { program: spec.name(), source })
+}
+
 /// A started program. Dropping it kills the tree, see [`Tree`].
 struct Running {
     child: Child,
@@ -232,22 +261,23 @@ struct Running {
 }
 
 impl Running {
-    fn start(spec: &Spec) -> io::Result<Self> {
+    fn start(spec: &Spec) -> Result<Self, Error> {
+        let failed = |source| Error::Start { program: spec.name(), source };
         // One pipe for both streams keeps the order in which lines were written.
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = io::pipe().map_err(failed)?;
         let mark = tree::mark();
         let mut command = command(spec, &mark);
-        command.stdin(Stdio::null()).stdout(writer.try_clone()?);
+        command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?);
         if spec.mute_errors {
             command.stderr(Stdio::null());
         } else {
             command.stderr(writer);
         }
-        let child = command.spawn()?;
+        let child = launch(spec, &mut command)?;
         // The command holds the write ends; with it gone, the pipe ends when the last process closes it.
         drop(command);
         let tree = Tree::new(child.id(), mark);
-        let pipe = pipe::Receiver::from_owned_fd(reader.into())?;
+        let pipe = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
         let spooling = Spooling::new(spec.spool.clone());
         Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds), spooling })
     }

@@ -12,6 +12,7 @@ mod puppet;
 mod reading;
 mod requests;
 mod retries;
+mod sandbox;
 mod scenarios;
 mod search;
 mod structured;

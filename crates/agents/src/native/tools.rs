@@ -17,6 +17,7 @@ mod options;
 mod paths;
 mod question;
 mod read;
+mod sandbox;
 mod skill;
 mod task;
 mod todowrite;
@@ -36,6 +37,7 @@ use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
 pub use options::{Skill, ToolOptions};
+pub use sandbox::SandboxOptions;
 pub(super) use task::report;
 
 /// Something a model may call.

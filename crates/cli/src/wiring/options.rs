@@ -1,23 +1,26 @@
 //! The settings of the native loop, from what people have configured.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use ::agents::native::{self, Skill, ToolOptions};
+use ::agents::native::{self, SandboxOptions, Skill, ToolOptions};
 use engine::{
     limits::Limits,
     ports::{Clock, SystemClock},
 };
 use protocol::{
     agent::Agent,
-    config::{Config, Positive, ToolOutput},
+    config::{Config, Positive, Sandbox, SandboxMode, ToolOutput},
 };
 use store::files::Places;
-use workspace::output::{self, RETENTION, Shelf};
+use workspace::{
+    output::{self, RETENTION, Shelf},
+    process::Support,
+};
 
 use super::{guidance::Guidance, providers, settings::Settings};
 
@@ -64,6 +67,7 @@ pub(super) fn native(
             output: cut(config.tool_output.as_ref()),
             shelf: Some(shelf(places)),
             skills: skills(settings),
+            sandbox: config.sandbox.and_then(sandbox),
             ..ToolOptions::default()
         },
     }
@@ -78,6 +82,31 @@ pub(super) fn limits(config: &Config) -> Limits {
         limits.shutdown = wait(written.shutdown_seconds, limits.shutdown);
     }
     limits
+}
+
+/// What commands may touch. One that cannot be kept up is no reason not to start: commands will be refused.
+fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
+    let (mode, network) = (written.mode(), written.network());
+    if mode == SandboxMode::Off {
+        return None;
+    }
+    let support = Support::probe();
+    let needed = if network { Support::Files } else { Support::Network };
+    if support < needed {
+        tracing::warn!(
+            ?support,
+            ?needed,
+            "this system cannot keep up the configured sandbox: commands will be refused"
+        );
+    }
+    Some(SandboxOptions { mode, network, temporary: temporary(), support })
+}
+
+/// Where commands put temporary files.
+fn temporary() -> Vec<PathBuf> {
+    let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
+    let real = [std::env::temp_dir()].into_iter().chain(usual).filter_map(|path| path.canonicalize().ok());
+    real.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn cut(written: Option<&ToolOutput>) -> output::Limits {

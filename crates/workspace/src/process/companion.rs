@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::tree::{self, Tree};
-use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit};
+use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit, launch};
 
 /// A started program whose standard input and output belong to whoever talks to it. What it writes to its standard
 /// error is read all the time, so that it never blocks on it, and kept within bounds. Dropping it kills the whole tree
@@ -34,14 +34,14 @@ pub struct Pipes {
 /// Starts a program that stays. Its deadline, its spool and whether its errors are muted are of no account: it runs
 /// until it ends or is ended, and the bounds are those of its standard error.
 pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
-    let program = spec.program.to_string_lossy().into_owned();
+    let program = spec.name();
     let failed = |source| Error::Start { program: program.clone(), source };
     let mark = tree::mark();
     let mut command = command(spec, &mark);
     command.stdin(std::process::Stdio::piped());
     command.stdout(std::process::Stdio::piped());
     command.stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = launch(spec, &mut command)?;
     let tree = Tree::new(child.id(), mark);
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())

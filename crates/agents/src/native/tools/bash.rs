@@ -14,7 +14,7 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{Call, Failure, Output, Tool, object, paths, truncate};
+use super::{Call, Failure, Output, SandboxOptions, Tool, object, paths, truncate};
 use crate::native::limits;
 
 #[derive(Deserialize)]
@@ -91,6 +91,9 @@ async fn execute(
     deadline: Duration,
 ) -> Result<Done, Failure> {
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
+    if let Some(sandbox) = &call.options.sandbox {
+        spec.sandbox = sandbox.around(call.turn, call.root).await?;
+    }
     // How it ended matters most. Twice what is shown, so that what is shown can begin with a whole line.
     spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
     spec.spool = call.options.shelf.clone().map(|shelf| Spool { shelf, name: truncate::name(call) });
@@ -127,7 +130,9 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration)
         None => end.clone(),
     };
     let (exit, remark) = remark(done.exit, deadline);
-    if let Some(remark) = remark {
+    let failed = exit.is_some_and(|code| code != 0);
+    let confined = call.options.sandbox.as_ref().filter(|_| failed).and_then(SandboxOptions::remark);
+    if let Some(remark) = remark.or(confined) {
         text.push_str("\n\n<shell_metadata>\n");
         text.push_str(&remark);
         text.push_str("\n</shell_metadata>");

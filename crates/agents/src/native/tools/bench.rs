@@ -182,12 +182,16 @@ impl Bench {
             name: ready.tool.name(),
             input: &ready.input,
         };
-        let result = match ready.tool.run(&call).await {
-            Ok(output) => Ok(truncate::fit(&call, output).await),
-            Err(failure) => Err(failure),
-        };
-        end(setting, ready, result).await
+        end(setting, ready, run(ready.tool, &call).await).await
     }
+}
+
+async fn run(tool: &dyn Tool, call: &Call<'_>) -> Result<Output, Failure> {
+    if let Some(sandbox) = &call.options.sandbox {
+        sandbox.permits(tool)?;
+    }
+    let output = tool.run(call).await?;
+    Ok(truncate::fit(call, output).await)
 }
 
 /// Whether a model was taught to change files with patches rather than with `edit` and `write`.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use workspace::output::{Limits, Shelf};
 
+use super::SandboxOptions;
+
 /// How tools behave beyond what their input says.
 #[derive(Debug, Clone, Default)]
 pub struct ToolOptions {
@@ -15,6 +17,8 @@ pub struct ToolOptions {
     pub skills: Vec<Skill>,
     /// Whether `webfetch` may reach addresses of this machine and of private networks.
     pub private_addresses: bool,
+    /// What commands may touch; whatever the user may if absent.
+    pub sandbox: Option<SandboxOptions>,
 }
 
 /// Instructions for a kind of work, to be read when there is such work.

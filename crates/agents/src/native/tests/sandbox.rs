@@ -1,0 +1,154 @@
+//! What a sandbox keeps tools from, and that it does so or nothing runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use protocol::config::SandboxMode;
+use protocol::request::{Action, Rule};
+use protocol::{EndReason, ToolState};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use workspace::process::Support;
+
+use super::harness::{Person, World};
+use super::tools::{named, output};
+use crate::native::{Options, SandboxOptions, ToolOptions, built_in};
+
+fn sandbox(mode: SandboxMode) -> SandboxOptions {
+    SandboxOptions { mode, network: true, temporary: Vec::new(), support: Support::probe() }
+}
+
+/// What calls answer where everything is permitted that the sandbox does not forbid.
+async fn made(sandbox: SandboxOptions, model: &str, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
+    let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
+    let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+    let mut world = World::with(named(model, calls), Options { agents, tools, ..Options::default() }).await;
+    let session = world.turn(model, Person::Refuses).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let tools = world.tools(&session).await;
+    (world, tools)
+}
+
+fn bash(command: &str) -> (&'static str, Value) {
+    ("bash", json!({ "command": command }))
+}
+
+/// A directory outside of every project, with something in it.
+fn outside() -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().canonicalize().unwrap().join("precious");
+    fs::write(&file, "as it was").unwrap();
+    (directory, file)
+}
+
+#[tokio::test]
+async fn commands_write_in_the_project_and_to_temporary_files_only() {
+    let (_kept, precious) = outside();
+    let temporary = TempDir::new().unwrap();
+    let real = temporary.path().canonicalize().unwrap();
+    let sandbox = SandboxOptions { temporary: vec![real.clone()], ..sandbox(SandboxMode::WorkspaceWrite) };
+    if sandbox.support < Support::Files {
+        return;
+    }
+    let calls = [
+        bash("echo mine >made"),
+        bash(&format!("echo mine >{}/made", real.display())),
+        bash(&format!("echo mine >{}", precious.display())),
+        bash("exit 0"),
+    ];
+    let (world, tools) = made(sandbox, "calls", &calls).await;
+    assert_eq!(fs::read_to_string(world.project.path().join("made")).unwrap(), "mine\n");
+    assert_eq!(fs::read_to_string(real.join("made")).unwrap(), "mine\n");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "as it was");
+    let failed = output(&tools[2]);
+    assert!(failed.contains("Permission denied"), "{failed}");
+    assert!(
+        failed.contains("ran in a sandbox: it could write only in the project and to temporary files."),
+        "{failed}"
+    );
+    assert_eq!(output(&tools[3]), "(no output)");
+}
+
+#[tokio::test]
+async fn in_a_read_only_sandbox_no_tool_writes() {
+    let patch = "*** Begin Patch\n*** Add File: made\n+mine\n*** End Patch";
+    let edit = json!({ "filePath": "README.md", "oldString": "Fixture", "newString": "Mine" });
+    let write = json!({ "filePath": "made", "content": "mine" });
+    for (model, calls) in [
+        ("calls", vec![bash("echo mine >made"), ("write", write), ("edit", edit)]),
+        ("gpt-5", vec![("apply_patch", json!({ "patchText": patch }))]),
+    ] {
+        let (world, tools) = made(sandbox(SandboxMode::ReadOnly), model, &calls).await;
+        assert!(!world.project.path().join("made").exists());
+        assert!(fs::read_to_string(world.project.path().join("README.md")).unwrap().contains("Fixture"));
+        for (state, (name, _)) in tools.iter().zip(&calls).filter(|(_, (name, _))| *name != "bash") {
+            let expected =
+                format!("The sandbox does not allow {name}: nothing may be written. Do without it.");
+            assert!(matches!(state, ToolState::Error(_)), "{state:?}");
+            assert_eq!(output(state), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn reading_goes_on_in_a_read_only_sandbox() {
+    let calls = [bash("cat README.md"), ("read", json!({ "filePath": "README.md" }))];
+    let sandbox = sandbox(SandboxMode::ReadOnly);
+    let able = sandbox.support >= Support::Files;
+    let (_, tools) = made(sandbox, "calls", &calls).await;
+    assert!(output(&tools[1]).contains("A small project."));
+    if able {
+        assert!(output(&tools[0]).contains("A small project."));
+    }
+}
+
+#[tokio::test]
+async fn without_a_network_nothing_is_fetched() {
+    let sandbox = SandboxOptions { network: false, ..sandbox(SandboxMode::WorkspaceWrite) };
+    let calls = [("webfetch", json!({ "url": "http://127.0.0.1:9/", "format": "text" }))];
+    let (_, tools) = made(sandbox, "calls", &calls).await;
+    let expected = "The sandbox does not allow webfetch: the network may not be used. Do without it.";
+    assert_eq!(output(&tools[0]), expected);
+}
+
+#[tokio::test]
+async fn a_command_is_refused_where_the_kernel_cannot_help() {
+    let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::WorkspaceWrite) };
+    let (world, tools) = made(sandbox, "calls", &[bash("touch ran")]).await;
+    let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
+    assert!(
+        state.error.starts_with("refused to start `/bin/bash` outside of its sandbox: "),
+        "{}",
+        state.error
+    );
+    assert!(!world.project.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_off_needs_nothing() {
+    let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::Off) };
+    let (world, _) = made(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
+    assert!(world.project.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn a_session_whose_directory_became_a_link_is_not_let_out() {
+    let (_kept, precious) = outside();
+    let tools = ToolOptions { sandbox: Some(sandbox(SandboxMode::WorkspaceWrite)), ..ToolOptions::default() };
+    let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+    let calls = [bash("rm precious")];
+    let mut world =
+        World::with(named("calls", &calls), Options { agents, tools, ..Options::default() }).await;
+    let session = world.session().await;
+    let directory = PathBuf::from(&session.directory);
+    fs::remove_dir_all(&directory).unwrap();
+    symlink(precious.parent().unwrap(), &directory).unwrap();
+    world.submit(&session, "calls", "please").await;
+    world.until_idle(&session, Person::Refuses).await;
+    fs::remove_file(&directory).unwrap();
+    fs::create_dir(&directory).unwrap();
+    let tools = world.tools(&session).await;
+    assert!(output(&tools[0]).contains("A sandbox needs a directory that stays where it is."), "{tools:?}");
+    assert!(precious.exists());
+}
