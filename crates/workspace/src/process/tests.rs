@@ -136,10 +136,13 @@ async fn a_program_that_closes_its_output_is_still_waited_for() {
 }
 
 #[tokio::test]
-async fn input_is_empty_and_hidden_variables_are_gone() {
+async fn input_is_empty_and_hidden_variables_are_not_inherited() {
     let directory = TempDir::new().unwrap();
-    let mut spec = Spec::shell("cat; echo \"[$SECRET][$GIVEN]\"", directory.path(), LONG).hide(["SECRET"]);
-    spec.environment = vec![("SECRET".into(), "key".into()), ("GIVEN".into(), "yes".into())];
+    // The first is set for every test; the second is given on purpose.
+    let hidden = ["CARGO_MANIFEST_DIR", "GIVEN"];
+    let command = "cat; echo \"[$CARGO_MANIFEST_DIR][$GIVEN]\"";
+    let mut spec = Spec::shell(command, directory.path(), LONG).hide(hidden);
+    spec.environment = vec![("GIVEN".into(), "yes".into())];
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.output.text(), "[][yes]\n");
 }

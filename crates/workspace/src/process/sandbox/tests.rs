@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::output::Shelf;
-use crate::process::{Bounds, Done, Error, Exit, Spec, Spool, run};
+use crate::process::{Bounds, Done, Error, Exit, Spec, Spool, run, start};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -203,4 +203,19 @@ async fn what_is_not_there_is_no_reason_to_refuse() {
     sandbox.writable.push(world.project.join("never"));
     let Some(done) = world.run("echo fine", sandbox).await else { return };
     assert_eq!(done.output.text(), "fine\n");
+}
+
+#[tokio::test]
+async fn a_program_that_stays_is_restricted_too() {
+    let world = World::new();
+    let sandbox = world.sandbox(true);
+    let able = sandbox.support >= Support::Files;
+    let started = start(&world.spec("echo new >../precious", sandbox));
+    assert_eq!(started.is_ok(), able);
+    if let Ok((mut companion, _pipes)) = started {
+        assert_eq!(companion.wait().await.unwrap(), Exit::Code(1));
+        assert_eq!(world.precious(), "as it was");
+    }
+    let none = Sandbox { support: Support::None, ..world.sandbox(true) };
+    assert!(matches!(start(&world.spec("true", none)), Err(Error::Sandbox { .. })));
 }
