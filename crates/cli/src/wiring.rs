@@ -18,7 +18,7 @@ use ::agents::{Roster, native::Native};
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    ports::{Clock, Random, SystemClock, SystemRandom},
+    ports::{Clock, NoUndo, Random, SystemClock, SystemRandom},
 };
 use llm::demo::{self, Demo, Scenarios};
 use server::{Facts, Instance, instance::Everywhere};
@@ -95,6 +95,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         log: store.clone(),
         reads: store.clone(),
         runners: Arc::new(roster(&settings, &places, &instance, providers, demo, &clock, &random)),
+        undo: Arc::new(NoUndo),
         clock,
         random,
         bus,
