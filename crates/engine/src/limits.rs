@@ -45,3 +45,5 @@ pub const MAX_DEPTH: usize = 8;
 pub const HISTORY_PAGE: usize = 100;
 /// Events read from the log at a time when a client resumes.
 pub const REPLAY_PAGE: usize = 500;
+/// Bytes that may be said about a project at once; a small picture fits.
+pub const MAX_NOTE: usize = 256 * 1024;

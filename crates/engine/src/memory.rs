@@ -4,11 +4,15 @@
 pub mod faults;
 mod tables;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use futures::{FutureExt, future};
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, request::Request,
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, project::ProjectNote,
+    request::Request,
 };
 
 pub use faults::{Fault, Faults};
@@ -123,6 +127,11 @@ impl Log for Memory {
             })
         })
     }
+
+    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
+        let project = project.to_owned();
+        Box::pin(async move { self.write(|tables| Ok(tables.note(project, newer))) })
+    }
 }
 
 impl Reads for Memory {
@@ -188,6 +197,10 @@ impl Reads for Memory {
 
     fn count(&self) -> Answer<'_, u64> {
         self.read(Tables::count)
+    }
+
+    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>> {
+        self.read(Tables::notes)
     }
 }
 

@@ -7,6 +7,7 @@
 mod create;
 mod edit;
 mod fork;
+mod note;
 mod read;
 mod registry;
 mod stream;

@@ -18,6 +18,12 @@ pub struct Project {
     /// Shown name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// How it looks in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<ProjectIcon>,
+    /// What to run for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<ProjectCommands>,
     /// When things happened.
     pub time: ProjectTime,
     /// Extra worktrees.
@@ -26,6 +32,67 @@ pub struct Project {
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+/// How a project looks in lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectIcon {
+    /// Where a picture is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// A picture that a person chose instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#override: Option<String>,
+    /// Its colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+}
+
+/// What to run for a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectCommands {
+    /// In every new worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+}
+
+/// What a person said about a project; also the body of `PATCH /project/{id}`. Everything else about a project
+/// follows from its directory and its sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectNote {
+    /// Shown name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How it looks in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<ProjectIcon>,
+    /// What to run for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<ProjectCommands>,
+}
+
+impl ProjectNote {
+    /// Takes over what was said anew. Empty text takes back what was said before.
+    pub fn amend(&mut self, newer: Self) {
+        fn text(old: &mut Option<String>, new: Option<String>) {
+            if let Some(new) = new {
+                *old = Some(new).filter(|new| !new.is_empty());
+            }
+        }
+        text(&mut self.name, newer.name);
+        if let Some(newer) = newer.icon {
+            let mut icon = self.icon.take().unwrap_or_default();
+            text(&mut icon.url, newer.url);
+            text(&mut icon.r#override, newer.r#override);
+            text(&mut icon.color, newer.color);
+            self.icon = Some(icon).filter(|icon| *icon != ProjectIcon::default());
+        }
+        if let Some(newer) = newer.commands {
+            let mut commands = self.commands.take().unwrap_or_default();
+            text(&mut commands.start, newer.start);
+            self.commands = Some(commands).filter(|commands| *commands != ProjectCommands::default());
+        }
+    }
 }
 
 /// When things happened to a project.
@@ -80,4 +147,27 @@ pub struct FileDiff {
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn note(value: serde_json::Value) -> ProjectNote {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_note_is_amended_field_by_field_and_empty_text_takes_back() {
+        let mut said = ProjectNote::default();
+        said.amend(note(json!({ "name": "Thing", "icon": { "color": "red", "url": "a" } })));
+        said.amend(note(json!({ "icon": { "url": "" }, "commands": { "start": "make" } })));
+        let expected =
+            json!({ "name": "Thing", "icon": { "color": "red" }, "commands": { "start": "make" } });
+        assert_eq!(said, note(expected));
+        said.amend(note(json!({ "name": "", "icon": { "color": "" }, "commands": { "start": "" } })));
+        assert_eq!(said, ProjectNote::default());
+    }
 }

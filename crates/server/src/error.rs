@@ -33,6 +33,8 @@ pub enum Fault {
     PermissionGone,
     /// There is no such question, or it waits no longer.
     QuestionGone,
+    /// There is no such project.
+    ProjectGone,
     /// There is something here, but not by this method.
     MethodNotAllowed,
     /// The body took too long to arrive.
@@ -60,7 +62,9 @@ impl Fault {
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::Configuration => StatusCode::BAD_REQUEST,
-            Self::NotFound | Self::PermissionGone | Self::QuestionGone => StatusCode::NOT_FOUND,
+            Self::NotFound | Self::PermissionGone | Self::QuestionGone | Self::ProjectGone => {
+                StatusCode::NOT_FOUND
+            }
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::CONFLICT,
@@ -82,6 +86,7 @@ impl Fault {
             Self::NotFound => "NotFoundError",
             Self::PermissionGone => "PermissionNotFoundError",
             Self::QuestionGone => "QuestionNotFoundError",
+            Self::ProjectGone => "ProjectNotFoundError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
             Self::Busy => "SessionBusyError",
@@ -114,6 +119,7 @@ impl Fault {
             }
             Self::Broken => data(Some(("ref", json!({ "type": "string", "pattern": "^err_" })))),
             Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
+            Self::ProjectGone => tagged("projectID"),
             Self::Busy => tagged("sessionID"),
             Self::Configuration => data(Some(("path", text.clone()))),
             Self::Closing => object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"])),

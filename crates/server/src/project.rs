@@ -66,6 +66,11 @@ impl Projects {
         cell.get_or_init(|| look(directory)).await.clone()
     }
 
+    /// Looks a directory up afresh the next time: it has just changed.
+    pub fn forget(&self, directory: &str) {
+        self.lock().remove(directory);
+    }
+
     fn cell(&self, directory: &str) -> Arc<OnceCell<Place>> {
         let now = Instant::now();
         let mut known = self.lock();

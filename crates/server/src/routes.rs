@@ -4,6 +4,7 @@ mod config;
 mod control;
 mod document;
 mod event;
+mod experimental;
 mod global;
 mod instance;
 mod mcp;
@@ -34,6 +35,7 @@ pub(crate) fn table() -> Vec<Route> {
         instance::routes(),
         mcp::routes(),
         project::routes(),
+        experimental::routes(),
         control::routes(),
         document::routes(),
     ]

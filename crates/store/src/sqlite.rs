@@ -6,11 +6,13 @@
 //! | `schema` | the tables and their migrations |
 //! | `change`, `project` | from an event to its rows |
 //! | `writer`, `retention` | group commit, and keeping the log short |
+//! | `note` | what is said about projects, which is no event |
 //! | `readers`, `query`, `reads` | the queries, and the threads they run on |
 
 mod change;
 mod failure;
 mod lock;
+mod note;
 mod open;
 mod project;
 mod query;
@@ -32,7 +34,7 @@ use std::{
 };
 
 use engine::ports::{Answer, Appended, Clock, Commit, Error, Failure, Log, Observer, SystemClock};
-use protocol::Part;
+use protocol::{Part, project::ProjectNote};
 use tokio::sync::{Semaphore, oneshot};
 
 pub use open::OpenError;
@@ -203,6 +205,11 @@ impl Log for Sqlite {
             }
             self.ask(|reply| Work::Checkpoint { parts, reply }).await
         })
+    }
+
+    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
+        let project = project.to_owned();
+        Box::pin(async move { self.ask(|reply| Work::Note { project, newer, reply }).await })
     }
 }
 

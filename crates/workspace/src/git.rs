@@ -1,23 +1,23 @@
-//! What git knows about a directory, as far as a project's identity needs it.
+//! What git knows about a directory, and what it can do there.
 //!
 //! Asks the `git` program, so that its configuration, worktrees and object formats all just work. A directory
 //! that is not in a repository, and a machine without git, are both answered with nothing.
 
+mod call;
+mod worktree;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::process::{self, Bounds, Exit, Spec};
+pub use call::Error;
+use call::ask;
+pub use worktree::Worktree;
 
 /// How long one question to git may take. The root commit of a very large history is the slow one.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Longest file that says where another directory is.
 const MAX_LINK: u64 = 8 * 1024;
-
-/// Variables that would make git talk about another repository than the one that was asked about.
-const REDIRECTIONS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
 
 /// A working tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,29 @@ impl Repository {
     /// Where `origin` is.
     pub async fn origin(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["config", "--get", "remote.origin.url"]).await?)
+    }
+
+    /// Makes a directory a repository.
+    pub async fn init(directory: &Path) -> Result<(), Error> {
+        call::run(directory, &["init", "--quiet"], DEADLINE).await.map(drop)
+    }
+
+    /// The branch that work starts from: what the remote says, else a name that is usual and exists.
+    pub async fn default_branch(&self) -> Option<String> {
+        let top = &self.worktree;
+        let head = ask(top, &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).await;
+        if let Some(branch) = head.as_deref().and_then(one_line) {
+            return Some(branch.strip_prefix("origin/").unwrap_or(&branch).to_owned());
+        }
+        let configured = ask(top, &["config", "--get", "init.defaultBranch"]).await;
+        let configured = configured.as_deref().and_then(one_line);
+        for branch in configured.into_iter().chain(["main".to_owned(), "master".to_owned()]) {
+            let name = format!("refs/heads/{branch}");
+            if ask(top, &["show-ref", "--verify", "--quiet", &name]).await.is_some() {
+                return Some(branch);
+            }
+        }
+        None
     }
 
     /// The branch that is checked out; nothing on a detached head.
@@ -112,15 +135,6 @@ pub fn remote_path(address: &str) -> Option<String> {
     (!host.is_empty() && !path.is_empty()).then(|| format!("{}/{path}", host.to_ascii_lowercase()))
 }
 
-async fn ask(directory: &Path, args: &[&str]) -> Option<String> {
-    let mut spec = Spec::new("git", directory, DEADLINE).args(args).hide(REDIRECTIONS);
-    spec.bounds = Bounds { head: 64 * 1024, tail: 0 };
-    spec.mute_errors = true;
-    spec.environment = vec![("GIT_OPTIONAL_LOCKS".into(), "0".into()), ("LC_ALL".into(), "C".into())];
-    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.ok()?;
-    (done.exit == Exit::Code(0)).then(|| done.output.text())
-}
-
 fn one_line(answer: &str) -> Option<String> {
     answer.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
 }
@@ -128,12 +142,14 @@ fn one_line(answer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use tempfile::TempDir;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::process::{self, Exit, Spec};
 
-    async fn git(directory: &Path, command: &str) {
+    pub(super) async fn git(directory: &Path, command: &str) {
         let args = format!("-c user.name=Test -c user.email=test@example.com {command}");
-        let spec = Spec::new("git", directory, DEADLINE).args(args.split(' ')).hide(REDIRECTIONS);
+        let spec = Spec::new("git", directory, DEADLINE).args(args.split(' ')).hide(call::REDIRECTIONS);
         let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
         assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
     }
@@ -153,6 +169,7 @@ mod tests {
         assert_eq!(repository.root_commit().await, None);
         assert_eq!(repository.origin().await, None);
         assert_eq!(repository.branch().await.as_deref(), Some("trunk"));
+        assert_eq!(repository.default_branch().await, None);
 
         git(&top, "commit -q --allow-empty -m first").await;
         git(&top, "commit -q --allow-empty -m second").await;
@@ -162,6 +179,18 @@ mod tests {
         assert_eq!(repository, Repository { worktree: top.clone(), common: top.join(".git") });
         assert_eq!(repository.root_commit().await.unwrap().len(), 40);
         assert_eq!(repository.origin().await.as_deref(), Some("git@example.com:team/thing.git"));
+
+        git(&top, "branch master").await;
+        assert_eq!(repository.default_branch().await.as_deref(), Some("master"));
+        git(&top, "symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/release/1").await;
+        assert_eq!(repository.default_branch().await.as_deref(), Some("release/1"));
+    }
+
+    #[tokio::test]
+    async fn a_directory_becomes_a_repository() {
+        let directory = TempDir::new().unwrap();
+        Repository::init(directory.path()).await.unwrap();
+        assert!(Repository::find(directory.path()).await.is_some());
     }
 
     #[tokio::test]

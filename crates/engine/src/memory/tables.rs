@@ -16,7 +16,7 @@ use std::{
 
 use protocol::{
     EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus,
-    Todo, prompt::Delivery, request::Request,
+    Todo, project::ProjectNote, prompt::Delivery, request::Request,
 };
 
 use crate::ports::{
@@ -26,6 +26,8 @@ use crate::ports::{
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     sessions: BTreeMap<SessionId, Row>,
+    /// What was said about projects.
+    notes: BTreeMap<String, ProjectNote>,
     log: BTreeMap<u64, Line>,
     newest: u64,
     /// Everything up to here is gone from the log.
@@ -233,6 +235,16 @@ impl Tables {
             .take(span.limit)
             .cloned()
             .collect()
+    }
+
+    pub(super) fn note(&mut self, project: String, newer: ProjectNote) -> ProjectNote {
+        let note = self.notes.entry(project).or_default();
+        note.amend(newer);
+        note.clone()
+    }
+
+    pub(super) fn notes(&self) -> BTreeMap<String, ProjectNote> {
+        self.notes.clone()
     }
 
     pub(super) fn count(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use protocol::{Event, Part, SessionId};
+use protocol::{Event, Part, SessionId, project::ProjectNote};
 
 use super::Answer;
 
@@ -19,6 +19,10 @@ pub trait Log: Send + Sync {
     /// Saves the present text of parts that are still open, without an event: a crash then loses at most
     /// what came since. A part that is closed or gone by then is left alone.
     fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()>;
+
+    /// Amends what a person said about a project; resolves with all that was said, once it would survive a power
+    /// cut. It belongs to no session and so is no event of the log.
+    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote>;
 }
 
 /// One transaction of one session.

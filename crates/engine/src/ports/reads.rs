@@ -1,11 +1,11 @@
 //! Reading what the log's tables hold.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, Part, PartId, Session, SessionId, SessionStatus, Todo,
-    prompt::Delivery, request::Request,
+    project::ProjectNote, prompt::Delivery, request::Request,
 };
 
 use super::Answer;
@@ -20,6 +20,9 @@ pub trait Reads: Send + Sync {
 
     /// How many sessions there are.
     fn count(&self) -> Answer<'_, u64>;
+
+    /// What people said about projects, by the project's id.
+    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>>;
 
     /// A page of messages with their parts, oldest first; parts by id.
     fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>>;

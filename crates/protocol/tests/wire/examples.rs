@@ -326,6 +326,8 @@ fn environment() -> Vec<EventBody> {
         worktree: "/".into(),
         vcs: None,
         name: None,
+        icon: None,
+        commands: None,
         time: ProjectTime { created: 1, updated: 2, initialized: None, extra: Extra::new() },
         sandboxes: Vec::new(),
         extra: Extra::new(),

@@ -7,6 +7,9 @@ use schemars::Schema;
 
 use crate::{Error, openapi::Schemas};
 
+/// Longest name in a path, in bytes.
+const MAX_NAME: usize = 256;
+
 /// What stands in the braces of a path, in their order.
 #[derive(Debug)]
 pub struct Params<T>(pub T);
@@ -38,6 +41,24 @@ macro_rules! ids {
 }
 
 ids!(SessionId, MessageId, PartId, PermissionId, QuestionId);
+
+/// Any name, within reason.
+impl FromPath for String {
+    fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        let Some((name, value)) = values.next() else {
+            return Err(Error::broken(&"a route takes more from its path than the path has"));
+        };
+        if value.len() > MAX_NAME || value.chars().any(char::is_control) {
+            let message = format!("{name}: a name has at most {MAX_NAME} bytes and no control characters");
+            return Err(refuse(message));
+        }
+        Ok(value.to_owned())
+    }
+
+    fn schemas(schemas: &mut Schemas) -> Vec<Schema> {
+        vec![schemas.taken::<Self>()]
+    }
+}
 
 impl<A: FromPath, B: FromPath> FromPath for (A, B) {
     fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {

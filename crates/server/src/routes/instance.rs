@@ -41,14 +41,17 @@ struct VcsInfo {
     /// The branch that is checked out, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
+    /// The branch that work starts from, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_branch: Option<String>,
 }
 
 async fn vcs(State(app): State<App>, directory: Directory) -> Json<VcsInfo> {
-    let branch = match app.projects.find(&directory.path).await.repository {
-        Some(repository) => repository.branch().await,
-        None => None,
+    let (branch, default_branch) = match app.projects.find(&directory.path).await.repository {
+        Some(repository) => futures::join!(repository.branch(), repository.default_branch()),
+        None => (None, None),
     };
-    Json(VcsInfo { branch })
+    Json(VcsInfo { branch, default_branch })
 }
 
 async fn agents(Here(instance): Here) -> Json<Vec<Agent>> {

@@ -1,33 +1,61 @@
-//! Projects: the worktrees that sessions belong to. Nothing about them is stored; they follow from the
-//! sessions there are.
+//! Projects: the worktrees that sessions belong to. They follow from the sessions there are; only what people say
+//! about them is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{Json, extract::State};
-use engine::ports::{Clock, Listing, SystemClock};
-use protocol::{
-    Extra, Session,
-    project::{Project, ProjectTime},
+use engine::{
+    bus::Place as Where,
+    ports::{Clock, Listing, SystemClock},
 };
+use protocol::{
+    EventBody, Extra, Rest, Session,
+    project::{Project, ProjectNote, ProjectTime},
+    wire_error::{BadRequestKind, TaggedError, WireError},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use workspace::git::Repository;
 
 use crate::{
     App, Error,
-    extract::Directory,
+    error::Fault,
+    extract::{Body, Directory, Params},
     openapi::Route,
     project::{Place, worktree_of},
 };
 
 /// Sessions to look through for projects, the most recently used first.
 const MAX_SESSIONS: usize = 10_000;
+/// The root of the file system.
+const GROUND: &str = "/";
+/// The directory under which OpenCode publishes what is about no directory.
+const EVERYWHERE: &str = "global";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/project", "project.list", list).summary("List the projects that have sessions"),
         Route::get("/project/current", "project.current", current).summary("Get the project of a directory"),
+        Route::post("/project/git/init", "project.initGit", init_git)
+            .summary("Make a directory a git repository"),
+        Route::patch("/project/{projectID}", "project.update", update)
+            .summary("Give a project a name, an icon or a start command")
+            .faults(&[Fault::ProjectGone])
+            .stores(),
+        Route::get("/project/{projectID}/directories", "project.directories", directories)
+            .summary("List the directories of a project"),
     ]
 }
 
 async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<Project>>, Error> {
+    let projects = all(&app, &directory).await?;
+    let mut projects: Vec<_> = projects.into_values().collect();
+    projects.sort_by_key(|project| std::cmp::Reverse(project.time.updated));
+    Ok(Json(projects))
+}
+
+/// Every project that has sessions, and the one of the directory.
+async fn all(app: &App, directory: &Directory) -> Result<BTreeMap<String, Project>, Error> {
     let sessions = app.sessions.list(Listing { limit: Some(MAX_SESSIONS), ..Listing::default() }).await?;
     let mut projects = BTreeMap::new();
     for session in &sessions {
@@ -37,24 +65,112 @@ async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<P
     }
     let here = app.projects.find(&directory.path).await;
     projects.entry(here.project.clone()).or_insert_with(|| of_place(&here));
-    let mut projects: Vec<_> = projects.into_values().collect();
-    projects.sort_by_key(|project| std::cmp::Reverse(project.time.updated));
-    Ok(Json(projects))
+    for (id, note) in app.sessions.notes().await? {
+        if let Some(project) = projects.get_mut(&id) {
+            apply(note, project);
+        }
+    }
+    Ok(projects)
 }
 
 async fn current(State(app): State<App>, directory: Directory) -> Result<Json<Project>, Error> {
     let place = app.projects.find(&directory.path).await;
-    let listing =
-        Listing { project: Some(place.project.clone()), limit: Some(MAX_SESSIONS), ..Listing::default() };
-    let sessions = app.sessions.list(listing).await?;
-    let mut project = of_place(&place);
+    Ok(Json(describe(&app, &place).await?))
+}
+
+async fn describe(app: &App, place: &Place) -> Result<Project, Error> {
+    let sessions = app.sessions.list(of_project(&place.project)).await?;
+    let mut project = of_place(place);
     if let Some(created) = sessions.iter().map(|session| session.time.created).min() {
         project.time.created = created;
     }
     if let Some(updated) = sessions.iter().map(|session| session.time.updated).max() {
         project.time.updated = updated;
     }
+    if let Some(note) = app.sessions.notes().await?.remove(&place.project) {
+        apply(note, &mut project);
+    }
+    Ok(project)
+}
+
+/// A directory that is in a repository already is left as it is.
+async fn init_git(State(app): State<App>, directory: Directory) -> Result<Json<Project>, Error> {
+    if [GROUND, app.facts.home.as_str()].contains(&directory.path.as_str()) {
+        // A slip that would make everything below one project.
+        let message = format!("{:?} is not made a repository: name a project's directory", directory.path);
+        return Err(Error::bad_request(BadRequestKind::Query, message));
+    }
+    if app.projects.find(&directory.path).await.repository.is_none() {
+        let made = Repository::init(directory.path.as_ref()).await;
+        made.map_err(|error| Error::bad_request(BadRequestKind::Query, error.to_string()))?;
+        app.projects.forget(&directory.path);
+    }
+    let project = describe(&app, &app.projects.find(&directory.path).await).await?;
+    announce(&app, &project);
     Ok(Json(project))
+}
+
+async fn update(
+    State(app): State<App>,
+    Params(id): Params<String>,
+    directory: Directory,
+    Body(note): Body<ProjectNote>,
+) -> Result<Json<Project>, Error> {
+    let Some(mut project) = all(&app, &directory).await?.remove(&id) else { return Err(gone(id)) };
+    apply(app.sessions.note(&id, note).await?, &mut project);
+    announce(&app, &project);
+    Ok(Json(project))
+}
+
+/// A directory of a project.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProjectDirectory {
+    /// Absolute path.
+    directory: String,
+}
+
+/// Where sessions of the project are, and its worktrees if the call is about one of them. An unknown project has none.
+async fn directories(
+    State(app): State<App>,
+    Params(id): Params<String>,
+    directory: Directory,
+) -> Result<Json<Vec<ProjectDirectory>>, Error> {
+    let sessions = app.sessions.list(of_project(&id)).await?;
+    let mut found: BTreeSet<String> = sessions.iter().map(top).collect();
+    let here = app.projects.find(&directory.path).await;
+    if here.project == id {
+        match &here.repository {
+            Some(repository) => {
+                let worktrees = repository.worktrees().await.unwrap_or_default();
+                found.extend(worktrees.into_iter().map(|it| it.path.to_string_lossy().into_owned()));
+            }
+            None => drop(found.insert(here.directory)),
+        }
+    }
+    Ok(Json(found.into_iter().map(|directory| ProjectDirectory { directory }).collect()))
+}
+
+/// Outside any repository the top would be the root of the file system, which says nothing.
+fn top(session: &Session) -> String {
+    match worktree_of(&session.directory, session.path.as_deref().unwrap_or_default()) {
+        top if top == GROUND => session.directory.clone(),
+        top => top,
+    }
+}
+
+fn announce(app: &App, project: &Project) {
+    let place = Where { directory: EVERYWHERE.into(), project: project.id.as_str().into() };
+    app.sessions.publish(Some(&place), EventBody::ProjectUpdated(project.clone()));
+}
+
+fn gone(project_id: String) -> Error {
+    let message = format!("There is no project {project_id:?} with sessions.");
+    let body = TaggedError::ProjectNotFound { project_id, message, extra: Rest::NONE };
+    Error::named(Fault::ProjectGone, WireError::Tagged(body))
+}
+
+fn of_project(id: &str) -> Listing {
+    Listing { project: Some(id.to_owned()), limit: Some(MAX_SESSIONS), ..Listing::default() }
 }
 
 fn of_session(session: &Session) -> Project {
@@ -70,8 +186,20 @@ fn of_place(place: &Place) -> Project {
 }
 
 fn project(id: &str, worktree: String, created: i64, updated: i64) -> Project {
-    // Outside any repository the worktree is the root of the file system.
-    let vcs = (worktree != "/").then(|| "git".to_owned());
-    let time = ProjectTime { created, updated, initialized: None, extra: Extra::new() };
-    Project { id: id.into(), worktree, vcs, name: None, time, sandboxes: Vec::new(), extra: Extra::new() }
+    Project {
+        id: id.into(),
+        // Outside any repository the worktree is the root of the file system.
+        vcs: (worktree != GROUND).then(|| "git".to_owned()),
+        worktree,
+        name: None,
+        icon: None,
+        commands: None,
+        time: ProjectTime { created, updated, initialized: None, extra: Extra::new() },
+        sandboxes: Vec::new(),
+        extra: Extra::new(),
+    }
+}
+
+fn apply(note: ProjectNote, project: &mut Project) {
+    (project.name, project.icon, project.commands) = (note.name, note.icon, note.commands);
 }

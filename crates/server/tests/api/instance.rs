@@ -1,8 +1,9 @@
 //! What a client asks at start.
 
 use axum::{body::Body, http::Request};
+use engine::{bus::Scope, sessions::StreamItem};
 use insta::assert_json_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -23,6 +24,13 @@ async fn a_client_gets_everything_it_wants_to_know_at_start() {
         "/lsp",
         "/formatter",
         "/vcs",
+        "/project/global/directories",
+        "/experimental/capabilities",
+        "/experimental/console",
+        "/experimental/console/orgs",
+        "/experimental/workspace",
+        "/experimental/workspace/adapter",
+        "/experimental/workspace/status",
     ] {
         let answer = world.get(path).await;
         assert!(!answer.to_string().contains("sk-secret"), "{path} gives a secret away: {answer}");
@@ -77,6 +85,42 @@ async fn projects_follow_from_sessions() {
     let all = world.get("/project").await;
     assert_eq!(all[0]["id"], session["projectID"]);
     assert_eq!(all[0]["worktree"], current["worktree"]);
+}
+
+#[tokio::test]
+async fn what_is_said_about_a_project_stays_said_and_is_announced() {
+    let world = World::on_disk();
+    let session = world.post("/session", json!({})).await;
+    let path = format!("/project/{}", session["projectID"].as_str().unwrap());
+    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let note = json!({ "name": "Home", "icon": { "color": "red" }, "commands": { "start": "make" } });
+    let named = world.expect(200, "PATCH", &path, note.clone()).await;
+    let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
+    let announced: Value = serde_json::from_slice(frames[0].json()).unwrap();
+    assert_eq!((&announced["type"], &announced["properties"]), (&json!("project.updated"), &named));
+    world.expect(200, "PATCH", &path, json!({ "icon": { "url": "https://example.com/a.png" } })).await;
+    for project in [world.get("/project/current").await, world.get("/project").await[0].clone()] {
+        assert_eq!((&project["name"], &project["commands"]), (&note["name"], &note["commands"]));
+        assert_eq!(project["icon"], json!({ "color": "red", "url": "https://example.com/a.png" }));
+    }
+    let gone = world.expect(404, "PATCH", "/project/nobody", json!({ "name": "x" })).await;
+    assert_eq!((&gone["_tag"], &gone["projectID"]), (&json!("ProjectNotFoundError"), &json!("nobody")));
+    world.expect(400, "PATCH", &path, json!({ "name": "x".repeat(300_000) })).await;
+}
+
+#[tokio::test]
+async fn a_directory_becomes_a_repository_and_says_so_at_once() {
+    let world = World::new();
+    assert_eq!(world.get("/project/current").await["worktree"], "/");
+    let made = world.expect(200, "POST", "/project/git/init", None).await;
+    assert_eq!((&made["worktree"], &made["vcs"]), (&json!(world.directory()), &json!("git")));
+    assert_eq!(world.get("/project/current").await["worktree"], made["worktree"]);
+    world.expect(200, "POST", "/project/git/init", None).await;
+    let id = made["id"].as_str().unwrap();
+    let directories = world.get(&format!("/project/{id}/directories")).await;
+    assert_eq!(directories, json!([{ "directory": world.directory() }]));
+    assert_eq!(world.get("/project/nobody/directories").await, json!([]));
+    world.expect(400, "POST", "/project/git/init?directory=/", None).await;
 }
 
 #[tokio::test]

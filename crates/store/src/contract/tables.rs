@@ -1,7 +1,7 @@
 //! The projection: what each event does to the tables.
 
 use engine::ports::{OpenPrompt, Page};
-use protocol::{MessageId, SessionStatus, prompt::Delivery, request::Request};
+use protocol::{MessageId, SessionStatus, project::ProjectNote, prompt::Delivery, request::Request};
 use serde_json::json;
 
 use super::*;
@@ -156,6 +156,19 @@ pub(crate) async fn the_todo_list_is_replaced(subject: &Subject) {
     assert_eq!(list().await, ["two"]);
     subject.say("ses_a", vec![todos("ses_a", &[])]).await;
     assert_eq!(list().await, [""; 0]);
+}
+
+pub(crate) async fn notes_about_projects_are_amended(subject: &Subject) {
+    let note = |value| serde_json::from_value::<ProjectNote>(value).unwrap();
+    assert!(subject.reads.notes().await.unwrap().is_empty());
+    subject.log.note("global", note(json!({ "name": "Home", "icon": { "color": "red" } }))).await.unwrap();
+    subject.log.note("other", note(json!({ "name": "Other" }))).await.unwrap();
+    let said = subject.log.note("global", note(json!({ "icon": { "url": "a" } }))).await.unwrap();
+    assert_eq!(said, note(json!({ "name": "Home", "icon": { "color": "red", "url": "a" } })));
+    let notes = subject.reads.notes().await.unwrap();
+    assert_eq!(notes["global"], said);
+    assert_eq!(notes["other"], note(json!({ "name": "Other" })));
+    assert!(subject.everything().await.is_empty(), "a note is no event");
 }
 
 pub(crate) async fn idle_is_the_absence_of_a_status(subject: &Subject) {

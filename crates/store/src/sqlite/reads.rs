@@ -1,14 +1,15 @@
 //! [`Reads`] for the store: each query runs on one of the reading threads.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use engine::ports::{Answer, Listing, OpenPrompt, Page, Reads, Span, Stored};
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, request::Request,
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, project::ProjectNote,
+    request::Request,
 };
 use rusqlite::Connection;
 
-use super::{Sqlite, query};
+use super::{Sqlite, note, query};
 
 impl Sqlite {
     fn read<T: Send + 'static>(
@@ -86,6 +87,10 @@ impl Reads for Sqlite {
 
     fn bounds(&self) -> Answer<'_, (u64, u64)> {
         self.read(query::bounds)
+    }
+
+    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>> {
+        self.read(note::all)
     }
 
     fn count(&self) -> Answer<'_, u64> {

@@ -14,7 +14,7 @@ pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// What turns version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1];
+const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// Bodies are JSON as it was encoded for the wire; columns beside them are what is searched by. `title` is
 /// folded to lower case. Rows of a session are removed by hand when it goes: its events go too, except the
@@ -98,6 +98,9 @@ const V1: &str = "
     CREATE TABLE retention (trimmed INTEGER NOT NULL) STRICT;
     INSERT INTO retention VALUES (0);
 ";
+
+/// What people said about projects. It belongs to no session and outlives them.
+const V2: &str = "CREATE TABLE note (project TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) STRICT;";
 
 /// The version of an open database.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {

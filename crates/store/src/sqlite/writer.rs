@@ -16,6 +16,7 @@ use std::{
 };
 
 use engine::ports::{Appended, Clock, Error, Observer};
+use protocol::project::ProjectNote;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -23,6 +24,7 @@ use super::{
     change::{PartRow, Prepared},
     failure,
     lock::Lock,
+    note,
     project::{self, End, Refusal},
     retention::Retention,
     stats::Stats,
@@ -60,6 +62,11 @@ pub(super) enum Work {
         parts: Vec<PartRow>,
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    Note {
+        project: String,
+        newer: ProjectNote,
+        reply: oneshot::Sender<Result<ProjectNote, Error>>,
+    },
     /// Pretends that the disk has this many pages.
     #[cfg(test)]
     LimitPages {
@@ -91,6 +98,7 @@ pub(super) struct Writer {
 enum Outcome {
     Appended(Appended),
     Saved,
+    Noted(ProjectNote),
     Refused(Error),
 }
 
@@ -207,6 +215,9 @@ impl Writer {
                     .try_for_each(|part| project::checkpoint(&self.connection, part))
                     .map(|()| (Outcome::Saved, end))
                     .map_err(Refusal::Sql),
+                Work::Note { project, newer, .. } => note::amend(&self.connection, project, newer.clone())
+                    .map(|note| (Outcome::Noted(note), end))
+                    .map_err(Refusal::Sql),
                 #[cfg(test)]
                 Work::LimitPages { pages, .. } => self
                     .connection
@@ -257,8 +268,14 @@ impl Writer {
                 (Work::Checkpoint { reply, .. }, _) => {
                     let _ = reply.send(Ok(()));
                 }
-                // Commits are never merely saved: their caller is told that the writer is gone.
-                (Work::Append { .. }, Outcome::Saved) => {}
+                (Work::Note { reply, .. }, Outcome::Noted(note)) => {
+                    let _ = reply.send(Ok(note));
+                }
+                (Work::Note { reply, .. }, Outcome::Refused(error)) => {
+                    let _ = reply.send(Err(error));
+                }
+                // No outcome of another kind of work: the caller is told that the writer is gone.
+                (Work::Append { .. } | Work::Note { .. }, _) => {}
                 #[cfg(test)]
                 (Work::LimitPages { reply, .. }, _) => {
                     let _ = reply.send(Ok(()));
@@ -336,12 +353,20 @@ impl Work {
         match self {
             Self::Append { commit, .. } => commit.bytes(),
             Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
+            // A person types them one at a time.
+            Self::Note { .. } => 0,
             #[cfg(test)]
             Self::LimitPages { .. } => 0,
         }
     }
 
     fn must_flush(&self) -> bool {
-        matches!(self, Self::Append { commit, .. } if commit.flush)
+        match self {
+            Self::Append { commit, .. } => commit.flush,
+            Self::Note { .. } => true,
+            Self::Checkpoint { .. } => false,
+            #[cfg(test)]
+            Self::LimitPages { .. } => false,
+        }
     }
 }

@@ -1,0 +1,31 @@
+//! What people said about projects.
+
+use std::collections::BTreeMap;
+
+use protocol::project::ProjectNote;
+use rusqlite::{Connection, OptionalExtension, Result, Row, types::Type};
+
+fn read(row: &Row<'_>, column: usize) -> Result<ProjectNote> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
+}
+
+/// Every note, by project.
+pub(super) fn all(connection: &Connection) -> Result<BTreeMap<String, ProjectNote>> {
+    let mut query = connection.prepare_cached("SELECT project, body FROM note")?;
+    query.query_map([], |row| Ok((row.get(0)?, read(row, 1)?)))?.collect()
+}
+
+/// Adds to a note, and tells what it says now. The caller has a transaction open.
+pub(super) fn amend(connection: &Connection, project: &str, newer: ProjectNote) -> Result<ProjectNote> {
+    let mut query = connection.prepare_cached("SELECT body FROM note WHERE project = ?1")?;
+    let mut note = query.query_row([project], |row| read(row, 0)).optional()?.unwrap_or_default();
+    note.amend(newer);
+    let body = serde_json::to_string(&note)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    connection
+        .prepare_cached("INSERT INTO note VALUES (?1, ?2) ON CONFLICT (project) DO UPDATE SET body = ?2")?
+        .execute([project, &body])?;
+    Ok(note)
+}
