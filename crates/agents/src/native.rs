@@ -58,9 +58,7 @@ pub use guidance::{Instruction, Instructions};
 pub use options::Options;
 pub use tools::{SandboxOptions, Skill, ToolOptions};
 
-use permission::Approvals;
-
-/// The native loop as a runner. Cheap to clone; clones share what people have allowed for good.
+/// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]
 pub struct Native(Arc<Inner>);
 
@@ -69,7 +67,6 @@ struct Inner {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     options: Options,
-    approvals: Approvals,
 }
 
 impl Native {
@@ -80,7 +77,7 @@ impl Native {
         random: Arc<dyn Random>,
         options: Options,
     ) -> Self {
-        Self(Arc::new(Inner { models, clock, random, options, approvals: Approvals::default() }))
+        Self(Arc::new(Inner { models, clock, random, options }))
     }
 }
 

@@ -2,28 +2,29 @@
 
 mod agents;
 mod catalog;
+mod directories;
 mod entry;
 mod figures;
+mod ground;
 mod guidance;
 mod options;
 mod providers;
 mod settings;
+mod setup;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ::agents::{Roster, native::Native};
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    ports::{Clock, NoUndo, Random, SystemClock, SystemRandom},
+    ports::{Clock, Random, SystemClock, SystemRandom},
 };
-use llm::demo::{self, Demo, Scenarios};
-use server::{Facts, Instance, instance::Everywhere};
+use server::Facts;
 use store::{
-    files::{Places, redacted},
+    files::Places,
     sqlite::{self, OpenError, Sqlite},
 };
 
@@ -32,9 +33,9 @@ use crate::{
     environment,
     exit::{Failure, chain},
 };
+pub(crate) use directories::Directories;
 pub(crate) use figures::Counted;
-use providers::Providers;
-use settings::Settings;
+use ground::Ground;
 
 /// The name of a file in the data directory that says where its server listens.
 const ADDRESS: &str = "server.url";
@@ -44,7 +45,7 @@ const ADDRESS: &str = "server.url";
 pub(crate) struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) facts: Facts,
-    pub(crate) instances: Arc<Everywhere>,
+    pub(crate) instances: Arc<Directories>,
     store: Arc<Sqlite>,
     places: Places,
 }
@@ -83,23 +84,25 @@ pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
 pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
-    let settings = Arc::new(Settings::read(Path::new(&directory)).await?);
-    let demo = demo(options)?;
+    let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    let ground = Ground::new(options, places.clone(), clock.clone(), random.clone())?;
+    let facts = facts(&ground, directory);
+    let directories = Arc::new(Directories::new(ground));
+    let here = directories
+        .setup(&facts.directory)
+        .await
+        .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
     let bus = Arc::new(Bus::default());
     let store = open(&places, &bus)?;
-    let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let providers = providers::find(&settings, &places);
-    let facts = facts(&places, directory, &settings);
-    let instance = instance(&settings, &providers, &demo);
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
-        runners: Arc::new(roster(&settings, &places, &instance, providers, demo, &clock, &random)),
-        undo: Arc::new(NoUndo),
+        runners: directories.clone(),
         clock,
         random,
         bus,
-        limits: options::limits(&settings.loaded.config),
+        // One engine has one set of bounds: those of where it was started.
+        limits: options::limits(&here.settings.loaded.config),
         version: facts.version.clone(),
     });
     let repaired = sessions.recover().await.map_err(|error| {
@@ -111,7 +114,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     if repaired > 0 {
         tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
     }
-    Ok(Engine { sessions, facts, instances: Arc::new(instance.into()), store, places })
+    Ok(Engine { sessions, facts, instances: directories, store, places })
 }
 
 impl Engine {
@@ -153,68 +156,14 @@ fn open(places: &Places, bus: &Arc<Bus>) -> Result<Arc<Sqlite>, Unavailable> {
     })
 }
 
-fn demo(options: &Options) -> Result<Demo, Failure> {
-    let broken = |error: demo::ParseError| Failure::usage(chain(&error));
-    let mut scenarios = Scenarios::built_in().map_err(broken)?;
-    if let Some(file) = &options.scenario_file {
-        let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
-        let more = Scenarios::parse(&std::fs::read_to_string(file).map_err(unreadable)?);
-        scenarios.extend(more.map_err(|error| {
-            Failure::usage(format!("{} is no scenario file: {}", file.display(), chain(&error)))
-        })?);
-    }
-    Ok(Demo::new(scenarios))
-}
-
-fn roster(
-    settings: &Arc<Settings>,
-    places: &Places,
-    instance: &Instance,
-    providers: Providers,
-    demo: Demo,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
-) -> Roster {
-    let hidden = hidden(&providers);
-    let default = providers.default_choice();
-    let mut models = providers.into_models();
-    models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
-    let model = providers::default_model(&settings.loaded.config, default, &models);
-    let options = options::native(settings, places, instance.agents.clone(), &models, hidden);
-    let native = Native::new(models.clone(), clock.clone(), random.clone(), options);
-    Roster { agents: instance.agents.clone(), models, model, runner: Arc::new(native) }
-}
-
-/// Nobody's command needs to know how to get into the server that runs it, or to a model.
-fn hidden(providers: &Providers) -> Vec<String> {
-    let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).map(str::to_owned);
-    own.chain(providers.keys.iter().cloned()).collect()
-}
-
-fn facts(places: &Places, directory: String, settings: &Settings) -> Facts {
+fn facts(ground: &Ground, directory: String) -> Facts {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
     Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: shown(environment::home()),
-        state: shown(places.state.clone()),
-        config_path: shown(settings.environment.config_dir().unwrap_or_default()),
+        state: shown(ground.places.state.clone()),
+        config_path: shown(ground.environment.config_dir().unwrap_or_default()),
         directory,
-    }
-}
-
-fn instance(settings: &Settings, providers: &Providers, demo: &Demo) -> Instance {
-    let config = redacted(&settings.loaded.config);
-    let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
-    let defaults = providers
-        .listed()
-        .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
-    let listed = providers.listed().map(|live| catalog::listed(live, &config));
-    Instance {
-        providers: listed.chain([catalog::provider(demo)]).collect(),
-        default_models: defaults.chain([demo_default]).collect(),
-        agents: agents::all(&settings.environment, &settings.loaded.config),
-        commands: Vec::new(),
-        config,
     }
 }
 

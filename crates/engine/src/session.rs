@@ -5,7 +5,6 @@ mod boot;
 mod command;
 mod effects;
 mod requests;
-mod revert;
 mod run;
 mod submit;
 mod turn;

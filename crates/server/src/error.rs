@@ -9,13 +9,15 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use engine::ports::{Failure, Random, SystemRandom};
+use engine::ports::{Failure, Random, SystemRandom, Unresolved};
 use http::{HeaderValue, StatusCode, header};
 use protocol::{
     PermissionId, Rest,
     wire_error::{BadRequestKind, NamedError, TaggedError, WireError},
 };
 use serde_json::{Map, Value, json};
+
+use crate::instance::Invalid;
 
 /// How long somebody who came too often, or too late, should wait, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -197,6 +199,9 @@ impl From<engine::Error> for Error {
                 let session_id = session.to_string();
                 Self::tagged(Fault::Busy, TaggedError::SessionBusy { session_id, message, extra })
             }
+            engine::Error::Unresolved(Unresolved::Configuration { message, .. }) => {
+                Invalid { path: None, message }.into()
+            }
             engine::Error::Unresolved(_) | engine::Error::Invalid(_) => {
                 Self::bad_request(BadRequestKind::Payload, message)
             }
@@ -210,10 +215,6 @@ impl From<engine::Error> for Error {
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
             ),
-            engine::Error::Undo(_) => {
-                tracing::error!(message, "files could not be restored");
-                Self::new(Fault::Broken, WireError::unknown(message, None))
-            }
             other => Self::broken(&other),
         }
     }

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use http::request::Parts;
 use protocol::{
     agent::{Agent, Command},
+    config::Skill,
     provider::Provider,
     wire_error::{ConfigFault, NamedError, WireError},
 };
@@ -32,6 +33,8 @@ pub struct Instance {
     pub agents: Vec<Agent>,
     /// Slash commands.
     pub commands: Vec<Command>,
+    /// Skills that can be loaded.
+    pub skills: Vec<Skill>,
     /// The merged configuration as clients may see it, without secrets.
     pub config: Value,
 }

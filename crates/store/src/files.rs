@@ -10,6 +10,7 @@
 //! - [`skills`] finds skills.
 //! - [`auth`] keeps keys and logins.
 //! - [`permission`] turns what is written about permissions into rules.
+//! - [`Trace`] tells whether any of it was changed since.
 //! - [`redacted`] is a configuration as clients may see it.
 
 pub mod auth;
@@ -30,6 +31,7 @@ mod schema;
 pub mod skills;
 mod spelling;
 mod substitute;
+mod trace;
 mod walk;
 
 #[cfg(test)]
@@ -42,4 +44,5 @@ pub use self::{
     places::{DATABASE, Homeless, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},
     redact::redacted,
+    trace::Trace,
 };

@@ -9,6 +9,7 @@ use protocol::message::ModelRef;
 
 use super::agent::built_in;
 use super::guidance::Instructions;
+use super::permission::Approvals;
 use super::tools::ToolOptions;
 
 /// The settings of the native loop.
@@ -30,6 +31,8 @@ pub struct Options {
     pub subagent_depth: u32,
     /// Whether a turn goes on after a person refused something.
     pub continue_on_deny: bool,
+    /// What people have allowed for good. Whoever makes another loop for the same people hands it on.
+    pub approvals: Approvals,
     /// Environment variables that commands do not get to see, such as the keys of providers.
     pub hidden: Vec<String>,
     /// How tools behave.
@@ -47,6 +50,7 @@ impl Default for Options {
             limits: Limits::default(),
             subagent_depth: 1,
             continue_on_deny: false,
+            approvals: Approvals::default(),
             hidden: Vec::new(),
             tools: ToolOptions::default(),
         }

@@ -9,7 +9,7 @@ use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, Rule};
 
-pub(crate) use approvals::Approvals;
+pub use approvals::Approvals;
 pub(super) use command::{Command, Place, commands};
 pub use rules::{defaults, evaluate, matches};
 

@@ -80,7 +80,7 @@ impl Role<'_> {
         if depth >= usize::try_from(inner.options.subagent_depth).unwrap_or(usize::MAX) {
             rules.push(Rule::new("task", "*", Action::Deny));
         }
-        Permissions::new(rules, &inner.approvals, &session.directory)
+        Permissions::new(rules, &inner.options.approvals, &session.directory)
     }
 
     /// A request with nothing in it but what the agent and the model bring along.

@@ -4,36 +4,26 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
-    time::{Duration, UNIX_EPOCH},
+    time::Duration,
 };
 
 use ::agents::native::{self, SandboxOptions, Skill, ToolOptions};
-use engine::{
-    limits::Limits,
-    ports::{Clock, SystemClock},
-};
+use engine::limits::Limits;
 use protocol::{
     agent::Agent,
     config::{Config, Positive, Sandbox, SandboxMode, ToolOutput},
 };
-use store::files::Places;
-use workspace::{
-    output::{self, RETENTION, Shelf},
-    process::Support,
-};
+use workspace::{output, process::Support};
 
-use super::{guidance::Guidance, providers, settings::Settings};
-
-/// Whole outputs of tools, in the data directory.
-const OUTPUTS: &str = "tool-output";
+use super::{ground::Ground, guidance::Guidance, providers, settings::Settings};
 
 /// The longest wait: adding it to any time makes sense.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
 
 /// The settings of the loop.
 pub(super) fn native(
+    ground: &Ground,
     settings: &Arc<Settings>,
-    places: &Places,
     agents: Vec<Agent>,
     models: &BTreeMap<String, Arc<dyn llm::Model>>,
     hidden: Vec<String>,
@@ -62,10 +52,11 @@ pub(super) fn native(
         limits: config.limits.clone().unwrap_or_default(),
         subagent_depth: config.subagent_depth.unwrap_or(1),
         continue_on_deny: experimental.and_then(|it| it.continue_loop_on_deny).unwrap_or(false),
+        approvals: ground.approvals.clone(),
         hidden,
         tools: ToolOptions {
             output: cut(config.tool_output.as_ref()),
-            shelf: Some(shelf(places)),
+            shelf: Some(ground.shelf.clone()),
             skills: skills(settings),
             sandbox: config.sandbox.and_then(sandbox),
             ..ToolOptions::default()
@@ -114,19 +105,6 @@ fn cut(written: Option<&ToolOutput>) -> output::Limits {
     let lines = written.and_then(|it| it.max_lines).and_then(|lines| usize::try_from(lines.get()).ok());
     let bytes = written.and_then(|it| it.max_bytes).and_then(|bytes| usize::try_from(bytes.get()).ok());
     output::Limits { lines: lines.unwrap_or(usual.lines), bytes: bytes.unwrap_or(usual.bytes) }
-}
-
-/// The directory for whole outputs, which is rid of old ones meanwhile.
-fn shelf(places: &Places) -> Shelf {
-    let shelf = Shelf::new(places.data.join(OUTPUTS));
-    let old = shelf.clone();
-    let now = Duration::from_millis(u64::try_from(SystemClock.now()).unwrap_or(0));
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
-            tracing::warn!(%error, "old outputs of tools could not be removed");
-        }
-    });
-    shelf
 }
 
 fn skills(settings: &Settings) -> Vec<Skill> {

@@ -21,15 +21,9 @@ use protocol::{
     provider::ProviderSource,
     secret::is_secret,
 };
-use store::files::{
-    Environment, Places,
-    auth::{AuthFile, Entry},
-};
+use store::files::{Environment, auth::Entry};
 
-use super::{
-    catalog, entry,
-    settings::{Settings, warn},
-};
+use super::{catalog, entry, settings::Settings};
 
 /// Keys that people have for other reasons. Who has one can ask such a provider, but it is not chosen for them,
 /// and their commands keep it.
@@ -67,8 +61,8 @@ pub(super) struct Providers {
     pub(super) keys: BTreeSet<String>,
 }
 
-/// Finds out who can be asked. Reads `auth.json`.
-pub(super) fn find(settings: &Settings, places: &Places) -> Providers {
+/// Finds out who can be asked.
+pub(super) fn find(settings: &Settings) -> Providers {
     let catalogue = match Catalogue::built_in() {
         Ok(catalogue) => catalogue,
         Err(error) => {
@@ -76,9 +70,8 @@ pub(super) fn find(settings: &Settings, places: &Places) -> Providers {
             return Providers::default();
         }
     };
-    let logins = logins(&settings.environment, places);
-    let config = &settings.loaded.config;
-    let read = |name: &str| read(&settings.environment, &logins, name);
+    let (config, logins) = (&settings.loaded.config, &settings.logins);
+    let read = |name: &str| read(&settings.environment, logins, name);
     let mut found = Providers::default();
     let listed = catalogue.entries().filter(|entry| {
         config.provider.contains_key(&entry.id)
@@ -191,8 +184,7 @@ impl Providers {
     }
 
     /// Ready to be asked, by id. They share their connections.
-    pub(super) fn into_models(self) -> Models {
-        let client = Client::default();
+    pub(super) fn into_models(self, client: &Client) -> Models {
         let ready = |live: Live| {
             let id = live.provider.id.clone();
             (id, Arc::new(HttpModel::new(client.clone(), live.provider)) as Arc<dyn llm::Model>)
@@ -235,19 +227,6 @@ fn is_enabled(config: &Config, id: &str) -> bool {
     let names = |list: &Vec<String>| list.iter().any(|name| name == id);
     config.enabled_providers.as_ref().is_none_or(names)
         && !config.disabled_providers.as_ref().is_some_and(names)
-}
-
-fn logins(environment: &Environment, places: &Places) -> BTreeMap<String, Entry> {
-    match AuthFile::new(environment, &places.data).read() {
-        Ok(auth) => {
-            warn(&auth.warnings);
-            auth.entries
-        }
-        Err(error) => {
-            tracing::warn!(%error, "keys and logins are not known");
-            BTreeMap::new()
-        }
-    }
 }
 
 /// A variable; some organisations' sites hand out what would be in it.

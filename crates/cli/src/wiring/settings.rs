@@ -1,15 +1,22 @@
-//! What people have configured for the directory the server was started in.
+//! What people have configured for a directory.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use protocol::config::Skill;
-use store::files::{Environment, Loaded, Problem, Site, load, skills};
+use server::instance::Invalid;
+use store::files::{
+    self, Environment, Loaded, Problem, Site, Source, Trace,
+    auth::{AuthFile, Entry},
+    load, skills,
+};
+use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use crate::exit::Failure;
+use super::ground::Ground;
 
 /// The environment, the place and the configuration that applies there.
 #[derive(Debug, Clone)]
@@ -18,40 +25,89 @@ pub(super) struct Settings {
     pub(super) site: Site,
     pub(super) loaded: Loaded,
     pub(super) skills: BTreeMap<String, Skill>,
+    /// Keys and logins, by provider.
+    pub(super) logins: BTreeMap<String, Entry>,
+    /// Where all of it was looked for.
+    trace: Arc<Trace>,
 }
 
 impl Settings {
     /// Reads them. All that is wrong with the configuration is told at once.
-    pub(super) async fn read(directory: &Path) -> Result<Self, Failure> {
-        let site = site(directory.to_owned()).await;
-        let read = move || -> Result<Self, Failure> {
-            let environment = Environment::capture();
-            let loaded = load(&environment, &site)
-                .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-            let found = skills::find(&environment, &site, &loaded);
-            warn(&loaded.warnings);
-            warn(&found.warnings);
-            Ok(Self { environment, site, loaded, skills: found.skills })
-        };
-        let read = tokio::task::spawn_blocking(read).await;
-        let settings = read.map_err(|error| Failure::error(error.to_string()))??;
+    pub(super) async fn read(ground: &Ground, directory: PathBuf) -> Result<Self, Invalid> {
+        let broken = |error: JoinError| Invalid { path: None, message: error.to_string() };
+        let above = directory.clone();
+        let trace = spawn_blocking(move || repositories(&above)).await.map_err(broken)?;
+        let site = site(directory).await;
+        let (environment, data) = (ground.environment.clone(), ground.places.data.clone());
+        let read = spawn_blocking(move || Self::read_at(environment, site, &data, trace));
+        let settings = read.await.map_err(broken)??;
         tracing::debug!(worktree = %settings.site.worktree.display(), "looked for configurations");
         for file in &settings.loaded.read {
             tracing::debug!(file = %file.display(), "read a configuration");
         }
         Ok(settings)
     }
+
+    fn read_at(environment: Environment, site: Site, data: &Path, mut trace: Trace) -> Result<Self, Invalid> {
+        let auth = AuthFile::new(&environment, data);
+        auth.trace(&mut trace);
+        let logins = logins(&auth);
+        let mut loaded = load(&environment, &site).map_err(|invalid| unusable(&invalid))?;
+        let found = skills::find(&environment, &site, &loaded);
+        warn(&loaded.warnings);
+        warn(&found.warnings);
+        trace.join(std::mem::take(&mut loaded.trace));
+        trace.join(found.trace);
+        Ok(Self { environment, site, loaded, skills: found.skills, logins, trace: Arc::new(trace) })
+    }
+
+    /// Whether they would be read differently now.
+    pub(super) async fn is_stale(&self) -> bool {
+        let trace = Arc::clone(&self.trace);
+        // Whatever cannot be told is read again.
+        spawn_blocking(move || trace.is_stale()).await.unwrap_or(true)
+    }
+}
+
+fn unusable(invalid: &files::Invalid) -> Invalid {
+    let path = invalid.problems.iter().find_map(|problem| match &problem.source {
+        Source::File(path) => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    Invalid { path, message: invalid.to_string() }
+}
+
+fn logins(auth: &AuthFile) -> BTreeMap<String, Entry> {
+    match auth.read() {
+        Ok(auth) => {
+            warn(&auth.warnings);
+            auth.entries
+        }
+        Err(error) => {
+            tracing::warn!(%error, "keys and logins are not known");
+            BTreeMap::new()
+        }
+    }
+}
+
+/// Where repositories begin decides where configuration is looked for.
+fn repositories(directory: &Path) -> Trace {
+    let mut trace = Trace::default();
+    for above in directory.ancestors() {
+        trace.note(&above.join(".git"));
+    }
+    trace
 }
 
 /// A directory and the repository around it.
-pub(super) async fn site(directory: PathBuf) -> Site {
+async fn site(directory: PathBuf) -> Site {
     let worktree =
         Repository::find(&directory).await.map_or_else(|| PathBuf::from("/"), |found| found.worktree);
     Site { directory, worktree }
 }
 
 /// Notes what is odd, but no reason to stop.
-pub(super) fn warn(problems: &[Problem]) {
+fn warn(problems: &[Problem]) {
     for problem in problems {
         tracing::warn!("{problem}");
     }

@@ -10,6 +10,7 @@
 
 mod check;
 mod config;
+mod directories;
 mod help;
 mod provider;
 mod run;

@@ -8,7 +8,7 @@ use std::{
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
-    event::{PartInfo, SessionInfo},
+    event::{MessageGone, PartGone, SessionInfo},
     prompt::SessionPatch,
 };
 use tokio::{
@@ -179,12 +179,6 @@ impl Actor {
             Command::Edit(edit, reply) => {
                 let _ = reply.send(self.edit(edit).await);
             }
-            Command::Revert(message, part, reply) => {
-                let _ = reply.send(self.revert(message, part).await);
-            }
-            Command::Unrevert(reply) => {
-                let _ = reply.send(self.unrevert().await);
-            }
             Command::ChildEnded(child) => self.step(Input::ChildEnded { child }).await,
             Command::Delete(reply) => {
                 self.delete = Some(reply);
@@ -245,14 +239,19 @@ impl Actor {
         if clash {
             return Err(Error::Busy(session_id));
         }
-        match edit {
-            Edit::RemoveMessage(message) => self.push_message_removed(message),
-            Edit::ReplacePart(part) => {
-                let (part, time, extra) = (*part, self.shared().mint.now(), Extra::new());
-                self.unsaved.push(EventBody::PartUpdated(PartInfo { session_id, part, time, extra }));
+        let extra = Extra::new();
+        self.unsaved.push(match edit {
+            Edit::RemoveMessage(message_id) => {
+                EventBody::MessageRemoved(MessageGone { session_id, message_id, extra })
             }
-            Edit::RemovePart(message, part) => self.push_part_removed(message, part),
-        }
+            Edit::ReplacePart(part) => {
+                let time = self.shared().mint.now();
+                EventBody::PartUpdated(protocol::event::PartInfo { session_id, part: *part, time, extra })
+            }
+            Edit::RemovePart(message_id, part_id) => {
+                EventBody::PartRemoved(PartGone { session_id, message_id, part_id, extra })
+            }
+        });
         self.save(true).await
     }
 

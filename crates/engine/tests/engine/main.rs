@@ -9,7 +9,6 @@
 )]
 
 mod abort;
-mod attic;
 mod children;
 mod continuations;
 mod faults;
@@ -17,6 +16,5 @@ mod harness;
 mod prompts;
 mod recovery;
 mod requests;
-mod revert;
 mod simulation;
 mod streams;

@@ -1,9 +1,10 @@
-//! What there is in a directory: paths, version control, agents, commands and helpers.
+//! What there is in a directory: paths, version control, agents, commands, skills and helpers.
 
 use axum::{Json, extract::State};
 use protocol::{
     Extra, Rest,
     agent::{Agent, Command},
+    config::Skill,
     project::Paths,
 };
 use schemars::JsonSchema;
@@ -17,6 +18,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/vcs", "vcs.get", vcs).summary("Get the branch of a directory"),
         Route::get("/agent", "app.agents", agents).summary("List the agents"),
         Route::get("/command", "command.list", commands).summary("List the slash commands"),
+        Route::get("/skill", "app.skills", skills).summary("List the skills"),
         Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; there are none"),
         Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; there are none"),
     ]
@@ -60,6 +62,10 @@ async fn agents(Here(instance): Here) -> Json<Vec<Agent>> {
 
 async fn commands(Here(instance): Here) -> Json<Vec<Command>> {
     Json(instance.commands.clone())
+}
+
+async fn skills(Here(instance): Here) -> Json<Vec<Skill>> {
+    Json(instance.skills.clone())
 }
 
 /// Language servers and formatters: OpenCode's clients ask for them at start and want a list.

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Environment,
+    Environment, Trace,
     problem::{Position, Problem, Source},
     walk,
 };
@@ -181,6 +181,12 @@ impl AuthFile {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Notes how the files look that [`read`](Self::read) reads.
+    pub fn trace(&self, trace: &mut Trace) {
+        trace.note(&self.path);
+        self.fallback.iter().for_each(|path| trace.note(path));
     }
 
     /// What is known now.

@@ -13,7 +13,7 @@ use protocol::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    markdown, normal,
+    Trace, markdown, normal,
     problem::{Problem, Source},
     schema, walk,
 };
@@ -29,13 +29,15 @@ pub(super) struct Entries {
     pub(super) wrong: Vec<Problem>,
     /// What is odd about them.
     pub(super) odd: Vec<Problem>,
+    /// Where they were looked for.
+    pub(super) trace: Trace,
 }
 
 /// Reads the markdown files of a configuration directory.
 pub(super) fn read(directory: &Path) -> Entries {
     let mut entries = Entries::default();
     for folder in ["command", "commands"] {
-        for path in pages(&directory.join(folder), walk::MAX_DEPTH) {
+        for path in entries.pages(&directory.join(folder), walk::MAX_DEPTH) {
             entries.add(&path, &directory.join(folder), "command", &schema::COMMAND, |entry, body| {
                 entry.remove("name");
                 entry.insert("template".into(), body.into());
@@ -43,7 +45,7 @@ pub(super) fn read(directory: &Path) -> Entries {
         }
     }
     for folder in ["agent", "agents"] {
-        for path in pages(&directory.join(folder), walk::MAX_DEPTH) {
+        for path in entries.pages(&directory.join(folder), walk::MAX_DEPTH) {
             entries.add(&path, &directory.join(folder), "agent", &schema::AGENT, |entry, body| {
                 normal::agent(entry);
                 entry.insert("prompt".into(), body.into());
@@ -51,7 +53,7 @@ pub(super) fn read(directory: &Path) -> Entries {
         }
     }
     for folder in ["mode", "modes"] {
-        for path in pages(&directory.join(folder), 1) {
+        for path in entries.pages(&directory.join(folder), 1) {
             entries.add(&path, &directory.join(folder), "agent", &schema::AGENT, |entry, body| {
                 normal::agent(entry);
                 entry.insert("prompt".into(), body.into());
@@ -62,11 +64,12 @@ pub(super) fn read(directory: &Path) -> Entries {
     entries
 }
 
-fn pages(directory: &Path, depth: usize) -> Vec<PathBuf> {
-    walk::files(directory, depth, &|path| path.extension().is_some_and(|extension| extension == "md"))
-}
-
 impl Entries {
+    fn pages(&mut self, directory: &Path, depth: usize) -> Vec<PathBuf> {
+        let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
+        walk::traced_files(directory, depth, &is_page, &mut self.trace)
+    }
+
     fn add(
         &mut self,
         path: &Path,
@@ -76,6 +79,7 @@ impl Entries {
         complete: impl FnOnce(&mut Map<String, Value>, String),
     ) {
         self.read.push(path.to_owned());
+        self.trace.note(path);
         let page = match markdown::read(path) {
             Ok(page) => page,
             Err(problem) => return self.wrong.push(problem),

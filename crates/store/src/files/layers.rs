@@ -26,14 +26,17 @@
 //! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
 //! OpenCode ignores them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
 
 use protocol::config::Config;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Environment,
+    Environment, Trace,
     document::{self, Kind, Lines, Node},
     entries,
     merge::{merge, merge_value},
@@ -76,6 +79,8 @@ pub struct Loaded {
     pub tools: Vec<PathBuf>,
     /// What is odd, but no reason to refuse.
     pub warnings: Vec<Problem>,
+    /// Where it was looked for, also in vain.
+    pub trace: Trace,
 }
 
 /// Reads the configuration for a place of work. It reads files and so may block for a moment.
@@ -133,7 +138,11 @@ impl Loader<'_> {
         let own = |path: &Path| path.join(".opencode");
         let project = self.project_directories().into_iter().map(|directory| own(&directory));
         let home = environment.home().map(|home| own(&home));
-        let nested = project.chain(home).filter(|path| path.is_dir());
+        let nested: Vec<PathBuf> = project.chain(home).collect();
+        for directory in &nested {
+            self.loaded.trace.note(directory);
+        }
+        let nested = nested.into_iter().filter(|path| path.is_dir());
         let chosen = environment.get("OPENCODE_CONFIG_DIR").map(|path| self.site.directory.join(path));
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in environment.config_dir().into_iter().chain(nested).chain(chosen.clone()) {
@@ -205,18 +214,30 @@ impl Loader<'_> {
         merge(&mut self.merged, entries.config);
         self.loaded.read.extend(entries.read);
         self.loaded.warnings.extend(entries.odd);
+        self.loaded.trace.join(entries.trace);
         self.wrong.extend(entries.wrong);
-        let plugins: Vec<Value> =
-            scripts(directory, ["plugin", "plugins"]).map(|path| plugin::address(&path).into()).collect();
+        let plugins = self.scripts(directory, ["plugin", "plugins"]);
+        let plugins: Vec<Value> = plugins.iter().map(|path| plugin::address(path).into()).collect();
         if !plugins.is_empty() {
             merge(&mut self.merged, Map::from_iter([("plugin".to_owned(), plugins.into())]));
         }
-        self.loaded.tools.extend(scripts(directory, ["tool", "tools"]));
+        let tools = self.scripts(directory, ["tool", "tools"]);
+        self.loaded.tools.extend(tools);
+    }
+
+    /// The scripts in folders of a directory.
+    fn scripts(&mut self, directory: &Path, folders: [&str; 2]) -> Vec<PathBuf> {
+        let script =
+            |path: &Path| path.extension().is_some_and(|extension| extension == "ts" || extension == "js");
+        let trace = &mut self.loaded.trace;
+        let found = |folder: &str| walk::traced_files(&directory.join(folder), 1, &script, trace);
+        folders.into_iter().flat_map(found).collect()
     }
 
     /// Adds a file, and tells whether there is one.
     fn file(&mut self, path: &Path) -> bool {
         let source = Source::File(path.to_owned());
+        self.loaded.trace.note(path);
         match walk::read(path, MAX_BYTES) {
             Ok(None) => return false,
             Ok(Some(text)) => {
@@ -233,7 +254,9 @@ impl Loader<'_> {
 
     /// Adds a text. Paths in it are relative to `from`.
     fn text(&mut self, text: &str, source: &Source, from: &Path) {
+        let trace = RefCell::new(&mut self.loaded.trace);
         let read = |path: &Path| {
+            trace.borrow_mut().note(path);
             let missing = || std::io::ErrorKind::NotFound.into();
             let text = walk::read(path, MAX_BYTES).and_then(|text| text.ok_or_else(missing));
             text.map_err(|error| walk::reason(&error))
@@ -292,12 +315,4 @@ impl Loader<'_> {
             self.loaded.warnings.push(Problem { key: entry.name.clone(), ..problem });
         }
     }
-}
-
-/// The scripts in folders of a directory.
-fn scripts(directory: &Path, folders: [&str; 2]) -> impl Iterator<Item = PathBuf> {
-    let script =
-        |path: &Path| path.extension().is_some_and(|extension| extension == "ts" || extension == "js");
-    let folders = folders.map(|folder| directory.join(folder));
-    folders.into_iter().flat_map(move |folder| walk::files(&folder, 1, &script))
 }

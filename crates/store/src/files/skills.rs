@@ -20,7 +20,7 @@ use protocol::config::Skill;
 use serde_json::Value;
 
 use super::{
-    Environment, Loaded, Site, markdown,
+    Environment, Loaded, Site, Trace, markdown,
     problem::{Problem, Source},
     walk,
 };
@@ -35,13 +35,17 @@ pub struct Skills {
     pub skills: BTreeMap<String, Skill>,
     /// Files and directories that are not understood.
     pub warnings: Vec<Problem>,
+    /// Where they were looked for.
+    pub trace: Trace,
 }
 
 /// Finds the skills for a place of work.
 pub fn find(environment: &Environment, site: &Site, loaded: &Loaded) -> Skills {
     let mut found = Skills::default();
     for directory in places(environment, site, loaded) {
-        for path in walk::files(&directory, walk::MAX_DEPTH, &|path| path.ends_with(FILE)) {
+        let is_skill = |path: &Path| path.ends_with(FILE);
+        for path in walk::traced_files(&directory, walk::MAX_DEPTH, &is_skill, &mut found.trace) {
+            found.trace.note(&path);
             match read(&path) {
                 Ok(skill) => {
                     found.skills.insert(skill.name.clone(), skill);

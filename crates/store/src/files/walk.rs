@@ -10,6 +10,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use super::Trace;
+
 /// How deep a directory is searched.
 pub(super) const MAX_DEPTH: usize = 16;
 
@@ -79,20 +81,32 @@ pub(super) fn reason(error: &io::Error) -> String {
 /// The files below a directory that are wanted, sorted; those in it are at depth 1. Links are followed, but no
 /// directory is entered twice.
 pub(super) fn files(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let mut search = Search { found: Vec::new(), entered: BTreeSet::new(), left: MAX_ENTRIES };
+    traced_files(directory, depth, wanted, &mut Trace::default())
+}
+
+/// The same, and notes where it looked.
+pub(super) fn traced_files(
+    directory: &Path,
+    depth: usize,
+    wanted: &dyn Fn(&Path) -> bool,
+    trace: &mut Trace,
+) -> Vec<PathBuf> {
+    let mut search = Search { found: Vec::new(), entered: BTreeSet::new(), left: MAX_ENTRIES, trace };
     search.enter(directory, depth.min(MAX_DEPTH), wanted);
     search.found.sort();
     search.found
 }
 
-struct Search {
+struct Search<'t> {
     found: Vec<PathBuf>,
     entered: BTreeSet<PathBuf>,
     left: usize,
+    trace: &'t mut Trace,
 }
 
-impl Search {
+impl Search<'_> {
     fn enter(&mut self, directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) {
+        self.trace.note(directory);
         let Ok(real) = directory.canonicalize() else { return };
         let Ok(entries) = fs::read_dir(directory) else { return };
         if depth == 0 || !self.entered.insert(real) {

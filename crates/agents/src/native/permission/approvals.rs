@@ -1,15 +1,16 @@
 //! What people have allowed for good. It lasts as long as the server and is kept apart by directory.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::request::Rule;
 
 use crate::native::limits;
 
-/// Rules from replies of `always`, by directory.
-#[derive(Debug, Default)]
-pub(crate) struct Approvals(Mutex<HashMap<String, Vec<Rule>>>);
+/// Rules from replies of `always`, by directory. Clones share them: what was allowed to one loop is allowed to
+/// the next one with the same approvals.
+#[derive(Debug, Clone, Default)]
+pub struct Approvals(Arc<Mutex<HashMap<String, Vec<Rule>>>>);
 
 impl Approvals {
     pub(super) fn of(&self, directory: &str) -> Vec<Rule> {

@@ -258,3 +258,28 @@ fn secrets_are_there_for_whoever_asks() {
     assert_eq!(key.reveal(), "sk-1");
     assert!(!format!("{loaded:?}{}", world.config()).contains("sk-1"));
 }
+
+#[test]
+fn whatever_comes_or_changes_makes_a_configuration_stale() {
+    let more = [
+        "work/.opencode/agent/deep/er/a.md",
+        "work/.opencode/commands/c.md",
+        "work/sub/.opencode/mode/m.md",
+        "me/.config/opencode/plugin/p.js",
+        "work/.opencode/tools/t.ts",
+        "included.txt",
+    ];
+    let mut world = ladder(&["chosen.json"]).with(&[
+        ("included.txt", "ada"),
+        ("work/opencode.jsonc", r#"{ "username": "{file:§/included.txt}" }"#),
+        ("work/.opencode/agent/known.md", "Hello"),
+    ]);
+    let layers = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE"));
+    for file in more.into_iter().chain(layers) {
+        let trace = world.load().unwrap().trace;
+        assert!(!trace.is_stale(), "before {file}");
+        // A comment is nothing in JSON, and as good as any other text elsewhere.
+        world = world.with(&[(file, if file.contains(".json") { "{ // hm\n}" } else { "// hm" })]);
+        assert!(trace.is_stale(), "{file}");
+    }
+}

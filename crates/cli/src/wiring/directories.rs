@@ -1,0 +1,123 @@
+//! The directories this server works in, each with its own setup.
+//!
+//! A setup is made when somebody first asks for it, by one caller while the others wait, and made again when a
+//! file it came from has changed. A turn keeps the setup it began with; the next prompt gets the new one.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use engine::ports::{Resolved, Runners, Unresolved, Wanted};
+use futures::future::{BoxFuture, FutureExt};
+use server::{Instance, Instances, instance::Invalid};
+use tokio::time::timeout;
+
+use super::{ground::Ground, setup::Setup};
+
+/// Directories whose setup is kept. The one that was not used for longest goes first, unless a turn runs in it.
+const MAX_KEPT: usize = 32;
+/// How long a directory may take to say what is in it. A dead network share takes for ever.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Every directory's setup.
+#[derive(Debug)]
+pub(crate) struct Directories {
+    ground: Ground,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// Counts what was asked for, to tell what was not asked for lately.
+    uses: AtomicU64,
+}
+
+/// The place for one directory's setup.
+#[derive(Debug, Default)]
+struct Slot {
+    last_use: AtomicU64,
+    /// Locked while it is looked at or made.
+    setup: tokio::sync::Mutex<Option<Arc<Setup>>>,
+}
+
+impl Slot {
+    /// Whether it would be missed: somebody is making it, or a turn runs on it.
+    fn is_busy(&self) -> bool {
+        self.setup.try_lock().map_or(true, |setup| setup.as_ref().is_some_and(|setup| setup.is_busy()))
+    }
+
+    /// The setup as it should be now.
+    async fn current(&self, ground: &Ground, directory: &str) -> Result<Arc<Setup>, Invalid> {
+        let mut kept = self.setup.lock().await;
+        if let Some(setup) = kept.take()
+            && !setup.settings.is_stale().await
+        {
+            return Ok(Arc::clone(kept.insert(setup)));
+        }
+        let setup = Arc::new(Setup::read(ground, directory).await?);
+        Ok(Arc::clone(kept.insert(setup)))
+    }
+}
+
+impl Directories {
+    pub(super) fn new(ground: Ground) -> Self {
+        Self { ground, slots: Mutex::default(), uses: AtomicU64::default() }
+    }
+
+    /// What there is in a directory, as of now.
+    pub(super) async fn setup(&self, directory: &str) -> Result<Arc<Setup>, Invalid> {
+        let slot = self.slot(directory);
+        timeout(DEADLINE, slot.current(&self.ground, directory)).await.unwrap_or_else(|_| {
+            let seconds = DEADLINE.as_secs();
+            let message = format!("reading the configuration of {directory} takes longer than {seconds} s");
+            Err(Invalid { path: None, message })
+        })
+    }
+
+    fn slot(&self, directory: &str) -> Arc<Slot> {
+        let mut slots = self.lock();
+        if !slots.contains_key(directory) {
+            make_room(&mut slots);
+        }
+        let slot = slots.entry(directory.to_owned()).or_default();
+        slot.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Arc::clone(slot)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+        // Every change is a whole one, so a panic elsewhere leaves nothing half done.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn make_room(slots: &mut HashMap<String, Arc<Slot>>) {
+    if slots.len() < MAX_KEPT {
+        return;
+    }
+    let free = slots.iter().filter(|(_, slot)| !slot.is_busy());
+    let oldest = free.min_by_key(|(_, slot)| slot.last_use.load(Ordering::Relaxed));
+    if let Some(directory) = oldest.map(|(directory, _)| directory.clone()) {
+        slots.remove(&directory);
+    }
+}
+
+impl Instances for Directories {
+    fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
+        async move { Ok(Arc::clone(&self.setup(directory).await?.shown)) }.boxed()
+    }
+}
+
+impl Runners for Directories {
+    fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
+        async move {
+            let directory = &wanted.session.directory;
+            let setup = self.setup(directory).await.map_err(|invalid| Unresolved::Configuration {
+                directory: directory.clone(),
+                message: invalid.message,
+            })?;
+            setup.roster.resolve(wanted).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,90 @@
+//! What the directories of a server share.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use ::agents::native::permission::Approvals;
+use engine::ports::{Clock, Random};
+use llm::{
+    Client,
+    demo::{self, Demo, Scenarios},
+};
+use store::files::{Environment, Places};
+use workspace::output::{RETENTION, Shelf};
+
+use crate::{
+    args::Engine as Options,
+    exit::{Failure, chain},
+};
+
+/// Whole outputs of tools, in the data directory.
+const OUTPUTS: &str = "tool-output";
+
+/// The same for every directory, and for as long as the program runs.
+pub(super) struct Ground {
+    pub(super) environment: Environment,
+    pub(super) places: Places,
+    pub(super) demo: Arc<Demo>,
+    /// Providers are called through one set of connections.
+    pub(super) client: Client,
+    pub(super) shelf: Shelf,
+    /// What people allowed for good outlives the settings it was allowed under.
+    pub(super) approvals: Approvals,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+}
+
+impl Ground {
+    pub(super) fn new(
+        options: &Options,
+        places: Places,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            environment: Environment::capture(),
+            demo: Arc::new(demo(options)?),
+            client: Client::default(),
+            shelf: shelf(&places, clock.as_ref()),
+            approvals: Approvals::default(),
+            places,
+            clock,
+            random,
+        })
+    }
+}
+
+impl fmt::Debug for Ground {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Ground").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+fn demo(options: &Options) -> Result<Demo, Failure> {
+    let broken = |error: demo::ParseError| Failure::usage(chain(&error));
+    let mut scenarios = Scenarios::built_in().map_err(broken)?;
+    if let Some(file) = &options.scenario_file {
+        let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
+        let more = Scenarios::parse(&std::fs::read_to_string(file).map_err(unreadable)?);
+        scenarios.extend(more.map_err(|error| {
+            Failure::usage(format!("{} is no scenario file: {}", file.display(), chain(&error)))
+        })?);
+    }
+    Ok(Demo::new(scenarios))
+}
+
+/// The directory for whole outputs, which is rid of old ones meanwhile.
+fn shelf(places: &Places, clock: &dyn Clock) -> Shelf {
+    let shelf = Shelf::new(places.data.join(OUTPUTS));
+    let old = shelf.clone();
+    let now = Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0));
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
+            tracing::warn!(%error, "old outputs of tools could not be removed");
+        }
+    });
+    shelf
+}

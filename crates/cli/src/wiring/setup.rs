@@ -1,0 +1,78 @@
+//! What one directory is worked in with: its settings, its providers and its own native loop.
+
+use std::sync::Arc;
+
+use ::agents::{Roster, native::Native};
+use llm::demo;
+use server::{Instance, instance::Invalid};
+use store::files::{commands, redacted};
+
+use super::{
+    agents, catalog,
+    ground::Ground,
+    options,
+    providers::{self, Providers},
+    settings::Settings,
+};
+use crate::environment;
+
+/// Everything that follows from a directory's configuration. It never changes: when the configuration does,
+/// another one is made, and turns that are running keep theirs.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) settings: Arc<Settings>,
+    /// As clients see it.
+    pub(super) shown: Arc<Instance>,
+    /// Who answers prompts.
+    pub(super) roster: Roster,
+}
+
+impl Setup {
+    /// Reads the configuration of a directory and puts together what it asks for.
+    pub(super) async fn read(ground: &Ground, directory: &str) -> Result<Self, Invalid> {
+        let settings = Arc::new(Settings::read(ground, directory.into()).await?);
+        let providers = providers::find(&settings);
+        let shown = shown(ground, &settings, &providers);
+        let roster = roster(ground, &settings, &shown, providers);
+        Ok(Self { settings, shown: Arc::new(shown), roster })
+    }
+
+    /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.
+    pub(super) fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.roster.runner) > 1
+    }
+}
+
+fn shown(ground: &Ground, settings: &Settings, providers: &Providers) -> Instance {
+    let config = redacted(&settings.loaded.config);
+    let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
+    let defaults = providers
+        .listed()
+        .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
+    let listed = providers.listed().map(|live| catalog::listed(live, &config));
+    Instance {
+        providers: listed.chain([catalog::provider(&ground.demo)]).collect(),
+        default_models: defaults.chain([demo_default]).collect(),
+        agents: agents::all(&settings.environment, &settings.loaded.config),
+        commands: commands(&settings.loaded.config),
+        skills: settings.skills.values().cloned().collect(),
+        config,
+    }
+}
+
+fn roster(ground: &Ground, settings: &Arc<Settings>, shown: &Instance, providers: Providers) -> Roster {
+    let hidden = hidden(&providers);
+    let default = providers.default_choice();
+    let mut models = providers.into_models(&ground.client);
+    models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
+    let model = providers::default_model(&settings.loaded.config, default, &models);
+    let options = options::native(ground, settings, shown.agents.clone(), &models, hidden);
+    let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
+    Roster { agents: shown.agents.clone(), models, model, runner: Arc::new(native) }
+}
+
+/// Nobody's command needs to know how to get into the server that runs it, or to a model.
+fn hidden(providers: &Providers) -> Vec<String> {
+    let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).map(str::to_owned);
+    own.chain(providers.keys.iter().cloned()).collect()
+}
