@@ -20,7 +20,7 @@ use std::{
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    ports::{Clock, Random, SystemClock, SystemRandom},
+    ports::{Clock, NoUndo, Random, SystemClock, SystemRandom},
 };
 use server::Facts;
 use store::{
@@ -98,6 +98,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         log: store.clone(),
         reads: store.clone(),
         runners: directories.clone(),
+        undo: Arc::new(NoUndo),
         clock,
         random,
         bus,

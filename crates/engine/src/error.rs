@@ -33,6 +33,11 @@ pub enum Error {
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// Files could not be brought back to what they were.
+    #[error(
+        "the files could not be restored: {0}; fork the session to go on from an earlier message without them"
+    )]
+    Undo(String),
     /// Too much is waiting already.
     #[error("{0}")]
     Overloaded(String),

@@ -5,6 +5,7 @@ mod boot;
 mod command;
 mod effects;
 mod requests;
+mod revert;
 mod run;
 mod submit;
 mod turn;

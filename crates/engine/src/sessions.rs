@@ -31,7 +31,7 @@ use crate::{
     bus::Bus,
     limits::Limits,
     mint::Mint,
-    ports::{self, Clock, Failure, Log, Random, Reads, Runners},
+    ports::{self, Clock, Failure, Log, Random, Reads, Runners, Undo},
     session::Command,
 };
 use registry::Registry;
@@ -44,6 +44,8 @@ pub struct Parts {
     pub reads: Arc<dyn Reads>,
     /// Who takes turns.
     pub runners: Arc<dyn Runners>,
+    /// Who can take back what was done to files.
+    pub undo: Arc<dyn Undo>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The random source.
@@ -61,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) runners: Arc<dyn Runners>,
+    pub(crate) undo: Arc<dyn Undo>,
     pub(crate) mint: Mint,
     pub(crate) bus: Arc<Bus>,
     pub(crate) limits: Limits,
@@ -98,10 +101,10 @@ pub struct Submitted {
 impl Sessions {
     /// An engine on its ports.
     pub fn new(parts: Parts) -> Self {
-        let Parts { log, reads, runners, clock, random, bus, limits, version } = parts;
+        let Parts { log, reads, runners, undo, clock, random, bus, limits, version } = parts;
         let mint = Mint::new(clock, random);
         let registry = Registry::default();
-        Self { shared: Arc::new(Shared { log, reads, runners, mint, bus, limits, version, registry }) }
+        Self { shared: Arc::new(Shared { log, reads, runners, undo, mint, bus, limits, version, registry }) }
     }
 
     /// Repairs what a dead owner left: closes open turns as interrupted and takes up waiting prompts. To be

@@ -157,6 +157,20 @@ pub struct ForkInput {
     pub extra: Rest,
 }
 
+/// The body of `POST /session/{id}/revert`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RevertInput {
+    /// Everything from this message on is taken back; an answer with its prompt.
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+    /// Or only from this part of it on.
+    #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
+    pub part_id: Option<PartId>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
 /// The body of `PATCH /session/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionPatch {

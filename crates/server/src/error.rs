@@ -215,6 +215,10 @@ impl From<engine::Error> for Error {
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
             ),
+            engine::Error::Undo(_) => {
+                tracing::error!(message, "files could not be restored");
+                Self::new(Fault::Broken, WireError::unknown(message, None))
+            }
             other => Self::broken(&other),
         }
     }

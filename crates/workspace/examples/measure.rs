@@ -1,4 +1,4 @@
-//! How long searches of a large tree and edits of a large file take, beside `rg` where there is one.
+//! How long searches and snapshots of a large tree and edits of a large file take, beside `rg` where there is one.
 //!
 //! `cargo run --release -p workspace --example measure -- <directory> <pattern>`
 
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use workspace::files::{self, Replacement};
+use workspace::git::Repository;
 use workspace::process::{self, Exit, Spec};
 use workspace::search::{self, Scope};
+use workspace::snapshot::Shadow;
 
 /// Each figure is the best of so many, so that caches are warm for everybody.
 const ROUNDS: usize = 10;
@@ -45,7 +47,35 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for (what, time) in figures {
         println!("{what}: {}", time.map_or_else(|| "not installed".to_owned(), |time| format!("{time:?}")));
     }
+    snapshots(&directory).await?;
     edits()
+}
+
+/// Snapshots of the directory, if it is in a repository: the first, one of nothing new, one of one new file.
+async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
+    let Some(repository) = Repository::find(directory).await else { return Ok(()) };
+    let data = std::env::temp_dir().join(format!("baton-measure-snapshots-{}", std::process::id()));
+    let cancel = CancellationToken::new();
+    let start = Instant::now();
+    let shadow = Shadow::open(data.clone(), &repository, &cancel).await?;
+    let before = shadow.track(&cancel).await?;
+    println!("first snapshot: {:?}", start.elapsed());
+    let (mut same, mut other) = (Duration::MAX, Duration::MAX);
+    let new = repository.worktree.join(format!("baton-measure-{}.txt", std::process::id()));
+    for round in 0..ROUNDS {
+        let start = Instant::now();
+        shadow.track(&cancel).await?;
+        same = same.min(start.elapsed());
+        std::fs::write(&new, round.to_string())?;
+        let start = Instant::now();
+        let after = shadow.track(&cancel).await?;
+        shadow.changed(&before, &after, &cancel).await?;
+        other = other.min(start.elapsed());
+    }
+    println!("snapshot of nothing new: {same:?}\nsnapshot of one new file, compared: {other:?}");
+    std::fs::remove_file(&new)?;
+    std::fs::remove_dir_all(&data)?;
+    Ok(())
 }
 
 fn timed(work: impl FnOnce() -> bool) -> Duration {

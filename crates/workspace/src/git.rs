@@ -46,6 +46,16 @@ impl Repository {
         answer.lines().map(str::trim).filter(|line| !line.is_empty()).min().map(str::to_owned)
     }
 
+    /// The tree of the commit that is checked out; nothing before the first one.
+    pub async fn head_tree(&self) -> Option<String> {
+        one_line(&ask(&self.worktree, &["rev-parse", "--verify", "--quiet", "HEAD^{tree}"]).await?)
+    }
+
+    /// The kind of hash that names objects.
+    pub async fn object_format(&self) -> Option<String> {
+        one_line(&ask(&self.worktree, &["rev-parse", "--show-object-format"]).await?)
+    }
+
     /// Where `origin` is.
     pub async fn origin(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["config", "--get", "remote.origin.url"]).await?)

@@ -1,5 +1,5 @@
-//! Hands on a directory: files, searches, patches, processes and git, for tools and for the routes that show a
-//! project.
+//! Hands on a directory: files, searches, patches, processes, git and snapshots, for tools and for the routes that
+//! show a project.
 //!
 //! This crate knows nothing about sessions, models or HTTP and depends on no other crate of the workspace.
 //! What it starts it can also end, what it reads it reads within limits, and where it may write is checked
@@ -12,3 +12,4 @@ pub mod output;
 pub mod patch;
 pub mod process;
 pub mod search;
+pub mod snapshot;

@@ -1,6 +1,7 @@
 //! `baton run`: one turn in the current directory, watched from its prompt to its idle.
 
 mod answers;
+mod diff;
 mod follow;
 mod host;
 mod screen;

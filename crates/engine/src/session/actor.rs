@@ -8,7 +8,7 @@ use std::{
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
-    event::{MessageGone, PartGone, SessionInfo},
+    event::{PartInfo, SessionInfo},
     prompt::SessionPatch,
 };
 use tokio::{
@@ -179,6 +179,12 @@ impl Actor {
             Command::Edit(edit, reply) => {
                 let _ = reply.send(self.edit(edit).await);
             }
+            Command::Revert(message, part, reply) => {
+                let _ = reply.send(self.revert(message, part).await);
+            }
+            Command::Unrevert(reply) => {
+                let _ = reply.send(self.unrevert().await);
+            }
             Command::ChildEnded(child) => self.step(Input::ChildEnded { child }).await,
             Command::Delete(reply) => {
                 self.delete = Some(reply);
@@ -239,19 +245,14 @@ impl Actor {
         if clash {
             return Err(Error::Busy(session_id));
         }
-        let extra = Extra::new();
-        self.unsaved.push(match edit {
-            Edit::RemoveMessage(message_id) => {
-                EventBody::MessageRemoved(MessageGone { session_id, message_id, extra })
-            }
+        match edit {
+            Edit::RemoveMessage(message) => self.push_message_removed(message),
             Edit::ReplacePart(part) => {
-                let time = self.shared().mint.now();
-                EventBody::PartUpdated(protocol::event::PartInfo { session_id, part: *part, time, extra })
+                let (part, time, extra) = (*part, self.shared().mint.now(), Extra::new());
+                self.unsaved.push(EventBody::PartUpdated(PartInfo { session_id, part, time, extra }));
             }
-            Edit::RemovePart(message_id, part_id) => {
-                EventBody::PartRemoved(PartGone { session_id, message_id, part_id, extra })
-            }
-        });
+            Edit::RemovePart(message, part) => self.push_part_removed(message, part),
+        }
         self.save(true).await
     }
 

@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
     Edit(Edit, oneshot::Sender<Result<(), Error>>),
+    /// Take back everything from a message or part on.
+    Revert(MessageId, Option<PartId>, oneshot::Sender<Result<Session, Error>>),
+    /// Take a revert back.
+    Unrevert(oneshot::Sender<Result<Session, Error>>),
     /// A child's turn has ended.
     ChildEnded(SessionId),
     /// Stop, then delete.

@@ -2,7 +2,7 @@
 
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
-    SessionStatus, TurnEnd, event::PromptStarted, project::FileDiff, session::Summary,
+    SessionStatus, TurnEnd, event::PromptStarted, project::FileDiff,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     actor::Actor,
     command::Command,
+    revert::summary,
     run::{Running, Said},
     turn::{Call, ChildStarted, Turn},
 };
@@ -247,12 +248,7 @@ impl Actor {
                 tracing::warn!(session = %self.session.id, %error, "a prompt's changes could not be noted");
             }
         }
-        self.session.summary = Some(Summary {
-            additions: session.iter().map(|diff| diff.additions).sum(),
-            deletions: session.iter().map(|diff| diff.deletions).sum(),
-            files: u64::try_from(session.len()).unwrap_or(u64::MAX),
-            ..Summary::default()
-        });
+        self.session.summary = Some(summary(&session));
         emit.session(&mut self.session);
         emit.diff(session);
         let events = emit.into_events();

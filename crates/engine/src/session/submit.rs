@@ -82,6 +82,7 @@ impl Actor {
         let no_reply = input.no_reply == Some(true);
         let delivery = input.delivery.unwrap_or_default();
         let before = (self.session.clone(), self.latest);
+        self.forget_reverted().await?;
         let message = self.store_prompt(input, &resolved);
         let id = message.info.id().clone();
         if !no_reply {

@@ -14,6 +14,22 @@ impl Sessions {
         self.ask(id, |reply| Command::Update(patch, reply)).await?
     }
 
+    /// Takes back everything from a message or part on, with what it did to files; not while the session is busy.
+    /// The messages are removed when the session goes on.
+    pub async fn revert(
+        &self,
+        id: &SessionId,
+        message: MessageId,
+        part: Option<PartId>,
+    ) -> Result<Session, Error> {
+        self.ask(id, |reply| Command::Revert(message, part, reply)).await?
+    }
+
+    /// Takes a revert back, if there is one; not while the session is busy.
+    pub async fn unrevert(&self, id: &SessionId) -> Result<Session, Error> {
+        self.ask(id, Command::Unrevert).await?
+    }
+
     /// Removes a message; not while the session is busy.
     pub async fn delete_message(&self, id: &SessionId, message: &MessageId) -> Result<(), Error> {
         self.message(id, message).await?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use protocol::{
     EventBody, Message, MessageId, MessageWithParts, PartBody, Session, SessionId, UserMessage,
-    message::AssistantTime, prompt::SessionInput,
+    message::AssistantTime, prompt::SessionInput, session::Revert,
 };
 
 use super::{Home, Sessions};
@@ -23,6 +23,8 @@ impl Sessions {
             let cut = messages.iter().position(|message| message.info.id() == before);
             let cut = cut.ok_or_else(|| Error::NotFound { kind: "Message", id: before.to_string() })?;
             messages.truncate(cut);
+        } else if let Some(mark) = &original.revert {
+            hide(&mut messages, mark);
         }
         let home = Home {
             directory: original.directory.clone(),
@@ -73,6 +75,19 @@ impl Sessions {
             }
         }
         emit.into_events()
+    }
+}
+
+/// Leaves out what a revert has taken back.
+fn hide(messages: &mut Vec<MessageWithParts>, mark: &Revert) {
+    let Some(first) = messages.iter().position(|message| *message.info.id() == mark.message_id) else {
+        return;
+    };
+    let Some(part) = &mark.part_id else { return messages.truncate(first) };
+    messages.truncate(first + 1);
+    if let Some(message) = messages.last_mut() {
+        let kept = message.parts.iter().position(|known| known.id == *part);
+        message.parts.truncate(kept.unwrap_or(message.parts.len()));
     }
 }
 

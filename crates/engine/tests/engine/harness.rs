@@ -26,6 +26,8 @@ use protocol::{
     session::Tokens,
 };
 
+use crate::attic::Attic;
+
 type Habit = Arc<dyn Fn(Turn) -> BoxFuture<'static, TurnEnd> + Send + Sync>;
 type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
 
@@ -87,6 +89,7 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) memory: Arc<Memory>,
     pub(crate) runner: Arc<Scripted>,
+    pub(crate) attic: Arc<Attic>,
     stream: Stream,
     unread: VecDeque<Event>,
     /// Where the clock began; another life begins a day later.
@@ -98,22 +101,23 @@ impl World {
     pub(crate) async fn new() -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(memory, bus, 1_794_724_000_000).await
+        Self::on(memory, bus, Arc::default(), 1_794_724_000_000).await
     }
 
     /// The process dies at this instant and another one opens the same log.
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        Self::on(memory, bus, self.start + 86_400_000).await
+        Self::on(memory, bus, self.attic, self.start + 86_400_000).await
     }
 
-    async fn on(memory: Arc<Memory>, bus: Arc<Bus>, start: Millis) -> Self {
+    async fn on(memory: Arc<Memory>, bus: Arc<Bus>, attic: Arc<Attic>, start: Millis) -> Self {
         let runner = Arc::new(Scripted::default());
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
             runners: Arc::new(OneRunner(runner.clone())),
+            undo: attic.clone(),
             clock: Arc::new(Ticking(AtomicI64::new(start))),
             random: Arc::new(Counting(AtomicU64::new(0))),
             bus,
@@ -121,7 +125,7 @@ impl World {
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, memory, runner, stream, unread: VecDeque::new(), start, seen: Vec::new() }
+        Self { sessions, memory, runner, attic, stream, unread: VecDeque::new(), start, seen: Vec::new() }
     }
 
     pub(crate) async fn session(&self) -> Session {

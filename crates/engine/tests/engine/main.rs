@@ -9,6 +9,7 @@
 )]
 
 mod abort;
+mod attic;
 mod children;
 mod continuations;
 mod faults;
@@ -16,5 +17,6 @@ mod harness;
 mod prompts;
 mod recovery;
 mod requests;
+mod revert;
 mod simulation;
 mod streams;

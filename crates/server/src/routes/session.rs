@@ -7,7 +7,7 @@ use engine::ports::Listing;
 use protocol::{
     Message, MessageId, Session, SessionId, SessionStatus, Todo,
     project::FileDiff,
-    prompt::{ForkInput, SessionInput, SessionPatch},
+    prompt::{ForkInput, RevertInput, SessionInput, SessionPatch},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,6 +54,16 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(missing),
         Route::post("/session/{sessionID}/abort", "session.abort", abort)
             .summary("Stop whatever the session does and wait until it is idle")
+            .stores(),
+        Route::post("/session/{sessionID}/revert", "session.revert", revert)
+            .summary(
+                "Take back everything from a message or part on, with what it did to files; not while busy",
+            )
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+        Route::post("/session/{sessionID}/unrevert", "session.unrevert", unrevert)
+            .summary("Take a revert back; not while busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/session/{sessionID}/fork", "session.fork", fork)
             .summary("Copy a session's messages into a new session")
@@ -182,6 +192,18 @@ async fn abort(State(app): State<App>, Params(id): Params<SessionId>) -> Result<
         Ok(()) | Err(engine::Error::NotFound { .. }) => Ok(Json(true)),
         Err(error) => Err(error.into()),
     }
+}
+
+async fn revert(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<RevertInput>,
+) -> Result<Json<Session>, Error> {
+    Ok(Json(app.sessions.revert(&id, input.message_id, input.part_id).await?))
+}
+
+async fn unrevert(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<Session>, Error> {
+    Ok(Json(app.sessions.unrevert(&id).await?))
 }
 
 async fn fork(

@@ -8,7 +8,7 @@ use engine::{
     bus::{Bus, MAX_QUEUED_FRAMES, Place},
     limits::Limits,
     memory::Memory,
-    ports::{Resolved, Runners, SystemClock, SystemRandom, Unresolved, Wanted},
+    ports::{NoUndo, Resolved, Runners, SystemClock, SystemRandom, Unresolved, Wanted},
 };
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use http::Request;
@@ -42,6 +42,7 @@ impl World {
             log: log.clone(),
             reads: log,
             runners: Arc::new(NoRunners),
+            undo: Arc::new(NoUndo),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             bus,

@@ -159,3 +159,30 @@ async fn a_fork_copies_what_came_before() {
     world.expect(404, "POST", &format!("/session/{id}/fork"), json!({ "messageID": "msg_nothing" })).await;
     world.expect(404, "POST", "/session/ses_nobody/fork", None).await;
 }
+
+#[tokio::test]
+async fn a_revert_is_marked_taken_back_and_made_final_by_the_next_prompt() {
+    let world = World::new();
+    let id = world.session().await;
+    world.post(&format!("/session/{id}/message"), prompt("hello")).await;
+    let answer = world.post(&format!("/session/{id}/message"), prompt("hello again")).await;
+    let (revert, unrevert) = (format!("/session/{id}/revert"), format!("/session/{id}/unrevert"));
+    let marked = world.post(&revert, json!({ "messageID": answer["info"]["id"] })).await;
+    assert_eq!(marked["revert"], json!({ "messageID": answer["info"]["parentID"] }), "with its prompt");
+    let back = world.expect(200, "POST", &unrevert, None).await;
+    assert_eq!(back.get("revert"), None, "{back}");
+
+    world.post(&revert, json!({ "messageID": answer["info"]["parentID"] })).await;
+    world.post(&format!("/session/{id}/message"), prompt("something else")).await;
+    assert_eq!(world.get(&format!("/session/{id}/message")).await.as_array().unwrap().len(), 4);
+    let path = format!("/session/{id}/message/{}", answer["info"]["id"].as_str().unwrap());
+    world.expect(404, "GET", &path, None).await;
+    assert_eq!(world.get(&format!("/session/{id}")).await.get("revert"), None);
+
+    world.expect(404, "POST", &revert, json!({ "messageID": "msg_nothing" })).await;
+    world.expect(400, "POST", &revert, json!({ "partID": "prt_1" })).await;
+    world.expect(404, "POST", "/session/ses_nobody/unrevert", None).await;
+    world.submit(&id, "wait").await;
+    let busy = world.expect(409, "POST", &unrevert, None).await;
+    assert_eq!(busy["_tag"], "SessionBusyError");
+}

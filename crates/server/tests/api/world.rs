@@ -8,7 +8,7 @@ use engine::{
     bus::Bus,
     limits::Limits,
     memory::{Faults, Memory},
-    ports::{Log, Reads, SystemClock, SystemRandom},
+    ports::{Log, NoUndo, Reads, SystemClock, SystemRandom},
 };
 use http::{HeaderMap, StatusCode, header};
 use protocol::agent::{Agent, AgentMode};
@@ -87,6 +87,7 @@ impl World {
             log: store.clone(),
             reads: store,
             runners: Arc::new(Cast),
+            undo: Arc::new(NoUndo),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             bus,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::bus::{Bus, Scope};
 use engine::limits::Limits;
 use engine::memory::Memory;
-use engine::ports::{Clock, Page, Random, Resolved, Runners, SystemRandom, Unresolved, Wanted};
+use engine::ports::{Clock, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Unresolved, Wanted};
 use engine::{Home, Parts, Sessions, Stream, StreamItem};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
@@ -97,6 +97,7 @@ impl World {
             log: memory.clone(),
             reads: memory,
             runners: Arc::new(OneRunner(native)),
+            undo: Arc::new(NoUndo),
             clock,
             random: Arc::new(SystemRandom),
             bus,

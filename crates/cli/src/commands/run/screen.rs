@@ -1,4 +1,5 @@
-//! Shows a turn while it happens: words as they come, a line per tool, and a spinner while nothing comes.
+//! Shows a turn while it happens: words as they come, a line per tool, the diff of an edit, and a spinner while
+//! nothing comes.
 //!
 //! The agent's words go to standard output and everything else to standard error, so that a pipe gets the
 //! answer and nothing but the answer.
@@ -16,6 +17,7 @@ use protocol::{
 };
 use serde_json::Value;
 
+use super::diff;
 use crate::{args::Format, exit::Failure, terminal};
 
 /// How often the spinner turns.
@@ -131,6 +133,9 @@ impl Screen {
         }
         let indent = if is_ours { "" } else { "  " };
         self.note(&format!("{indent}{mark} {} {}{trouble}", tool.tool.bold(), label.dimmed()));
+        for line in diff::lines(tool) {
+            self.note(&format!("{indent}{line}"));
+        }
         self.wait();
     }
 

@@ -1,0 +1,228 @@
+//! Taking back a part of the conversation, with what it did to files.
+//!
+//! A revert *marks* the session and restores files; the messages stay, so that it can be taken back. The next
+//! prompt removes them for good, in the commit that accepts it.
+//!
+//! What a crash may come between is ordered so that a person can always go back:
+//!
+//! - A revert saves the tree, stores the mark with it, and only then touches files. Whatever happens in between,
+//!   the mark is there, and taking the revert back restores the saved tree. (Files first would leave a changed
+//!   tree and nobody who knows what it was before.)
+//! - Taking it back restores files first and then removes the mark. A crash leaves the mark, and the same call
+//!   again does the same.
+
+mod point;
+
+use protocol::{
+    EventBody, Extra, MessageId, MessageWithParts, PartId, Session,
+    event::{MessageGone, PartGone},
+    project::FileDiff,
+    session::{Revert, Summary},
+};
+
+use super::actor::Actor;
+use crate::{
+    Error,
+    limits::HISTORY_PAGE,
+    ports::{self, Cursor, Origins, Page},
+    transcript::Emit,
+};
+use point::{Glimpse, Point};
+
+impl Actor {
+    /// Takes back everything from a message or part on. A second revert moves the mark, in either direction; what
+    /// the first one saved is kept.
+    pub(super) async fn revert(
+        &mut self,
+        message: MessageId,
+        part: Option<PartId>,
+    ) -> Result<Session, Error> {
+        if self.life.is_busy() {
+            return Err(Error::Busy(self.session.id.clone()));
+        }
+        let glimpses = self.glimpses().await?;
+        let point = Point::find(&glimpses, &message, part.as_ref())?;
+        let mut stored = self.session.clone();
+        let before = stored.revert.clone();
+        let mut targets = point.origins_after(&glimpses);
+        let old = before.as_ref().and_then(|mark| Point::marked(&glimpses, mark));
+        if let (Some(old), Some(saved)) = (old, before.as_ref().and_then(|mark| mark.snapshot.as_deref())) {
+            // What only the first revert took back comes back, if the mark moves on.
+            let files = old.origins_after(&glimpses);
+            targets.fill(Origins::all(saved, files.files().cloned()));
+        }
+        let mut mark = point.mark.clone();
+        mark.snapshot = match before.as_ref().and_then(|mark| mark.snapshot.clone()) {
+            Some(saved) => Some(saved),
+            None if targets.is_empty() => None,
+            None => self.shared().undo.save(&self.session).await.map_err(Error::Undo)?,
+        };
+        self.session.revert = Some(mark.clone());
+        if let Some(saved) = &mark.snapshot {
+            self.store_mark(before.clone()).await?;
+            stored = self.session.clone();
+            self.take_back(saved, &targets, before).await?;
+            let undone = Origins::all(saved, targets.files().cloned());
+            let diffs = self.compare(&undone).await;
+            let text: Vec<String> = diffs.into_iter().filter_map(|diff| diff.patch).collect();
+            mark.diff = Some(text.join("\n"));
+            self.session.revert = Some(mark);
+        }
+        self.tell(&point.origins_before(&glimpses), stored).await
+    }
+
+    /// Takes a revert back, if there is one.
+    pub(super) async fn unrevert(&mut self) -> Result<Session, Error> {
+        if self.life.is_busy() {
+            return Err(Error::Busy(self.session.id.clone()));
+        }
+        let Some(mark) = self.session.revert.clone() else { return Ok(self.session.clone()) };
+        let glimpses = self.glimpses().await?;
+        if let (Some(saved), Some(point)) = (&mark.snapshot, Point::marked(&glimpses, &mark)) {
+            let files = point.origins_after(&glimpses);
+            let origins = Origins::all(saved, files.files().cloned());
+            self.shared().undo.restore(&self.session, &origins).await.map_err(Error::Undo)?;
+        }
+        let stored = self.session.clone();
+        self.session.revert = None;
+        self.tell(&point::all_origins(&glimpses), stored).await
+    }
+
+    /// Removes what a revert has hidden, for good. Adds to what is saved next, so that it happens together with
+    /// whatever the session goes on with.
+    pub(super) async fn forget_reverted(&mut self) -> Result<(), Error> {
+        let Some(mark) = self.session.revert.clone() else { return Ok(()) };
+        let mut gone = Vec::new();
+        let mut found = false;
+        self.look_back(|message| {
+            found = *message.info.id() == mark.message_id;
+            gone.push((message.info.id().clone(), message.parts));
+            !found
+        })
+        .await?;
+        self.session.revert = None;
+        if !found {
+            // The marked message was removed by hand; nobody can say any more what else was meant.
+            return Ok(());
+        }
+        for (message, parts) in gone.into_iter().rev() {
+            let first = mark.part_id.as_ref().filter(|_| message == mark.message_id);
+            let hidden = first.and_then(|first| parts.iter().position(|part| part.id == *first));
+            match hidden {
+                Some(from) => {
+                    for part in parts.into_iter().skip(from) {
+                        self.push_part_removed(message.clone(), part.id);
+                    }
+                }
+                None => self.push_message_removed(message),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the mark before any file is touched.
+    async fn store_mark(&mut self, before: Option<Revert>) -> Result<(), Error> {
+        self.session.time.updated = self.shared().mint.now();
+        self.push_session();
+        let saved = self.save(true).await;
+        if saved.is_err() {
+            self.session.revert = before;
+        }
+        saved
+    }
+
+    /// Restores files. If that fails, what was restored goes back, and so does the mark; if even that fails, the
+    /// mark stays, because it knows the way back.
+    async fn take_back(
+        &mut self,
+        saved: &str,
+        targets: &Origins,
+        before: Option<Revert>,
+    ) -> Result<(), Error> {
+        let undo = self.shared().undo.clone();
+        let Err(error) = undo.restore(&self.session, targets).await else { return Ok(()) };
+        // Where the first revert had left them is not where they were saved, so a moved mark stays where it is.
+        let origins = Origins::all(saved, targets.files().cloned());
+        if before.is_none() && undo.restore(&self.session, &origins).await.is_ok() {
+            self.session.revert = None;
+            self.push_session();
+            self.save(true).await?;
+        }
+        Err(Error::Undo(error))
+    }
+
+    /// Stores and publishes the session with what is left of its changes; if that fails, it is what is stored.
+    async fn tell(&mut self, origins: &Origins, stored: Session) -> Result<Session, Error> {
+        let diffs = self.compare(origins).await;
+        let shared = self.sessions.shared.clone();
+        let mut emit = Emit::new(self.session.id.clone(), &shared.mint);
+        self.session.summary = Some(summary(&diffs));
+        emit.diff(diffs);
+        emit.session(&mut self.session);
+        self.unsaved.extend(emit.into_events());
+        if let Err(error) = self.save(true).await {
+            self.session = stored;
+            return Err(error);
+        }
+        Ok(self.session.clone())
+    }
+
+    /// A comparison that cannot be made is not worth failing for: the files are where they should be.
+    async fn compare(&self, origins: &Origins) -> Vec<FileDiff> {
+        if origins.is_empty() {
+            return Vec::new();
+        }
+        self.shared().undo.compare(&self.session, origins).await.unwrap_or_else(|error| {
+            tracing::warn!(session = %self.session.id, error, "the changes of a session could not be shown");
+            Vec::new()
+        })
+    }
+
+    /// All messages, oldest first, as far as a revert needs to know them.
+    async fn glimpses(&self) -> Result<Vec<Glimpse>, Error> {
+        let mut glimpses = Vec::new();
+        self.look_back(|message| {
+            glimpses.push(Glimpse::of(&message));
+            true
+        })
+        .await?;
+        glimpses.reverse();
+        Ok(glimpses)
+    }
+
+    /// Goes through the messages, newest first, for as long as `see` wants more.
+    async fn look_back(&self, mut see: impl FnMut(MessageWithParts) -> bool) -> Result<(), ports::Error> {
+        let mut before = None;
+        loop {
+            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
+            let page = self.shared().reads.messages(&self.session.id, page).await?;
+            let Some(oldest) = page.first().map(|message| Cursor::of(&message.info)) else { return Ok(()) };
+            if !page.into_iter().rev().all(&mut see) {
+                return Ok(());
+            }
+            before = Some(oldest);
+        }
+    }
+
+    pub(super) fn push_message_removed(&mut self, message_id: MessageId) {
+        let session_id = self.session.id.clone();
+        let extra = Extra::new();
+        self.unsaved.push(EventBody::MessageRemoved(MessageGone { session_id, message_id, extra }));
+    }
+
+    pub(super) fn push_part_removed(&mut self, message_id: MessageId, part_id: PartId) {
+        let session_id = self.session.id.clone();
+        let extra = Extra::new();
+        self.unsaved.push(EventBody::PartRemoved(PartGone { session_id, message_id, part_id, extra }));
+    }
+}
+
+/// The totals of some changes.
+pub(super) fn summary(diffs: &[FileDiff]) -> Summary {
+    Summary {
+        additions: diffs.iter().map(|diff| diff.additions).sum(),
+        deletions: diffs.iter().map(|diff| diff.deletions).sum(),
+        files: u64::try_from(diffs.len()).unwrap_or(u64::MAX),
+        ..Summary::default()
+    }
+}

@@ -1,0 +1,187 @@
+//! What a worktree looked like at some moment, and how to get back there.
+//!
+//! Each worktree gets a *shadow*: a git directory of its own, somewhere else, that is pointed at the same files. A
+//! snapshot is the tree that git writes there of everything that is not ignored. The repository itself is only
+//! read: its objects are borrowed, so that a snapshot costs what has changed since the last commit, and neither its
+//! index nor its references ever move.
+//!
+//! - Bytes are kept as they are. No attribute, filter or line ending of the repository applies, because what comes
+//!   back has to be what was there.
+//! - Files that nobody has committed and that are larger than [`MAX_UNTRACKED`] are left out.
+//! - Several snapshots may be taken at once: each works on a copy of the shadow's index, and the last one to finish
+//!   leaves its copy behind for the next.
+//! - Nothing takes long: whoever asks is told [`Error::Late`] after a while, and nothing was changed.
+//! - Trees that nobody has looked at for [`RETENTION`] are removed.
+
+mod command;
+mod compare;
+mod index;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sha1::{Digest, Sha1};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::git::Repository;
+use command::Git;
+use index::Index;
+
+pub use command::Error;
+pub use compare::{MAX_COMPARED, MAX_PATCHES, Status, TreeDiff};
+
+/// Largest file that is taken up although nobody has committed it, in bytes.
+pub const MAX_UNTRACKED: u64 = 2 * 1024 * 1024;
+
+/// How long one snapshot may take.
+pub const TRACK: Duration = Duration::from_secs(5);
+
+/// How long it may take to get ready for the first snapshot, which looks into every file.
+pub const OPEN: Duration = Duration::from_secs(30);
+
+/// How long it may take to compare two snapshots, or to bring files back.
+pub const WORK: Duration = Duration::from_secs(30);
+
+/// How long a snapshot is kept, as git writes it.
+pub const RETENTION: &str = "7.days.ago";
+
+/// Snapshots between two looks for old ones.
+const TIDY_EVERY: u32 = 1_000;
+
+/// How long it may take to remove old snapshots. Nobody waits for it.
+const TIDY: Duration = Duration::from_mins(2);
+
+/// Attributes that would change bytes on their way in or out, switched off for every file.
+const VERBATIM: &str = "* -text !eol -ident -filter !working-tree-encoding\n";
+
+/// A snapshot: the id of a git tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tree(String);
+
+impl Tree {
+    /// A tree that was written down earlier; nothing if that is no id of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| Self(text.to_owned()))
+    }
+
+    /// Its id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The snapshots of one worktree.
+#[derive(Debug)]
+pub struct Shadow {
+    git: Git,
+    taken: AtomicU32,
+}
+
+impl Shadow {
+    /// Where the shadow of a worktree is kept, below a directory for all of them.
+    pub fn place(base: &Path, project: &str, worktree: &Path) -> PathBuf {
+        let digest = Sha1::digest(worktree.as_os_str().as_encoded_bytes());
+        let name = digest.iter().fold(String::new(), |mut name, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
+        base.join(project).join(name)
+    }
+
+    /// Gets ready to take snapshots of a repository's worktree, with what is kept in `directory`.
+    pub async fn open(
+        directory: PathBuf,
+        repository: &Repository,
+        cancel: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let git = Git { directory, worktree: repository.worktree.clone() };
+        timeout(OPEN, prepare(&git, repository, cancel)).await.map_err(|_| Error::Late { after: OPEN })??;
+        Ok(Self { git, taken: AtomicU32::new(0) })
+    }
+
+    /// The top of the worktree.
+    pub fn worktree(&self) -> &Path {
+        &self.git.worktree
+    }
+
+    /// Takes a snapshot.
+    pub async fn track(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
+        let tree = timeout(TRACK, self.take(cancel)).await.map_err(|_| Error::Late { after: TRACK })??;
+        if self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
+            self.tidy();
+        }
+        Ok(tree)
+    }
+
+    async fn take(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
+        let index = Index::copy(&self.git.directory).await?;
+        let git = self.git.on(&index, cancel);
+        let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
+        if let Some(specs) = index::wanted(&self.git.worktree, listed).await? {
+            let list = index.write_list(specs).await?;
+            // A file that vanishes or cannot be read is no reason to have no snapshot of the others.
+            let add = ["add", "--all", "--ignore-errors", "--pathspec-file-nul", "--pathspec-from-file"];
+            git.run(&[&add[..], &[&list]].concat(), &[0, 1]).await?;
+        }
+        let tree = git.read(&["write-tree", "--missing-ok"]).await?;
+        index.keep().await?;
+        Tree::parse(tree.trim()).ok_or_else(|| Error::odd("write-tree"))
+    }
+
+    /// Removes what is too old, while nobody waits. Newer trees keep what they share with older ones.
+    fn tidy(&self) {
+        let git = self.git.clone();
+        tokio::spawn(async move {
+            let cancel = CancellationToken::new();
+            let args = ["prune", "--expire", RETENTION];
+            let pruned = timeout(TIDY, git.plain(&cancel).run(&args, &[0])).await;
+            if !matches!(pruned, Ok(Ok(_))) {
+                tracing::debug!(directory = %git.directory.display(), ?pruned, "old snapshots were not removed");
+            }
+        });
+    }
+}
+
+/// Makes the shadow, unless it is there. Every step may be repeated, since a crash may come between any two.
+async fn prepare(git: &Git, repository: &Repository, cancel: &CancellationToken) -> Result<(), Error> {
+    if !git.directory.join("HEAD").exists() {
+        tokio::fs::create_dir_all(&git.directory).await?;
+        let format = repository.object_format().await.unwrap_or_else(|| "sha1".to_owned());
+        let format = format!("--object-format={format}");
+        git.plain(cancel).run(&["init", "--quiet", "--template=", &format], &[0]).await?;
+    }
+    for directory in ["objects/info", "info"] {
+        tokio::fs::create_dir_all(git.directory.join(directory)).await?;
+    }
+    let objects = repository.common.join("objects");
+    let borrowed = [objects.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    tokio::fs::write(git.directory.join("objects/info/alternates"), borrowed).await?;
+    tokio::fs::write(git.directory.join("info/attributes"), VERBATIM).await?;
+    let mut excluded = tokio::fs::read(repository.common.join("info/exclude")).await.unwrap_or_default();
+    if let Ok(inside) = git.directory.strip_prefix(&git.worktree) {
+        // A shadow must not look at itself.
+        excluded.extend_from_slice(format!("\n/{}/\n", inside.display()).as_bytes());
+    }
+    tokio::fs::write(git.directory.join("info/exclude"), excluded).await?;
+    index::sweep(&git.directory).await?;
+    if index::exists(&git.directory) {
+        return Ok(());
+    }
+    // What is committed counts as known, so that the size of such a file does not matter.
+    let index = Index::copy(&git.directory).await?;
+    let onto = git.on(&index, cancel);
+    if let Some(head) = repository.head_tree().await {
+        onto.run(&["read-tree", &head], &[0]).await?;
+        onto.run(&["update-index", "-q", "--refresh"], &[0, 1]).await?;
+        index.keep().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! One call of git, for a shadow.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::index::Index;
+use crate::process::{self, Bounds, Exit, Output, Spec};
+
+/// Most that is read from git, in bytes: the names of some hundred thousand files.
+const MAX_OUTPUT: usize = 16 * 1024 * 1024;
+
+/// The last resort; whoever calls has a shorter deadline.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Variables that would make git look at something else, or look at it differently.
+const HIDDEN: [&str; 25] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ATTR_SOURCE",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_DEFAULT_HASH",
+    "GIT_DIFF_OPTS",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_INDEX_VERSION",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_TEMPLATE_DIR",
+    "GIT_TRACE",
+    "GIT_TRACE2",
+    "GIT_TRACE_SETUP",
+];
+
+/// Settings for every call: nothing is converted, watched or advised.
+const SETTINGS: [&str; 8] = [
+    "core.autocrlf=false",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.quotePath=false",
+    "core.untrackedCache=true",
+    "advice.addEmbeddedRepo=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+/// Why there is no snapshot, or no way back to one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no git, or it cannot be run.
+    #[error(transparent)]
+    Start(#[from] process::Error),
+    /// Git could not do it.
+    #[error("`git {command}` failed: {message}")]
+    Failed {
+        /// The subcommand.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// It took too long.
+    #[error("it took longer than {} seconds", after.as_secs())]
+    Late {
+        /// How long it was given.
+        after: Duration,
+    },
+    /// The shadow's files cannot be read or written.
+    #[error("the snapshots of this worktree cannot be kept: {0}")]
+    Files(#[from] std::io::Error),
+    /// The caller did not want it any more.
+    #[error("it was stopped")]
+    Stopped,
+}
+
+impl Error {
+    pub(super) fn odd(command: &str) -> Self {
+        Self::Failed { command: command.to_owned(), message: "its answer makes no sense".to_owned() }
+    }
+}
+
+/// A shadow and the files it looks at.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    pub(super) directory: PathBuf,
+    pub(super) worktree: PathBuf,
+}
+
+/// Git with an index to work on.
+#[derive(Debug)]
+pub(super) struct Onto<'a> {
+    git: &'a Git,
+    index: PathBuf,
+    cancel: &'a CancellationToken,
+}
+
+impl Git {
+    /// For what needs no index, or only looks at the one that is kept.
+    pub(super) fn plain<'a>(&'a self, cancel: &'a CancellationToken) -> Onto<'a> {
+        Onto { git: self, index: self.directory.join("index"), cancel }
+    }
+
+    /// For what reads and writes an index.
+    pub(super) fn on<'a>(&'a self, index: &Index, cancel: &'a CancellationToken) -> Onto<'a> {
+        Onto { git: self, index: index.path().to_owned(), cancel }
+    }
+}
+
+impl Onto<'_> {
+    /// What git answers, without its complaints.
+    pub(super) async fn read(&self, args: &[&str]) -> Result<String, Error> {
+        let output = self.read_some(args, MAX_OUTPUT).await?;
+        if output.omitted() > 0 {
+            let message = format!("it has more than {MAX_OUTPUT} bytes to say");
+            return Err(Error::Failed { command: subcommand(args), message });
+        }
+        Ok(output.text())
+    }
+
+    /// What git answers, as far as it fits.
+    pub(super) async fn read_some(&self, args: &[&str], most: usize) -> Result<Output, Error> {
+        let mut spec = self.spec(args);
+        spec.bounds = Bounds { head: most, tail: 0 };
+        spec.mute_errors = true;
+        self.finish(spec, args, &[0]).await
+    }
+
+    /// Makes git do something; these exit codes are fine.
+    pub(super) async fn run(&self, args: &[&str], fine: &[i32]) -> Result<Output, Error> {
+        let mut spec = self.spec(args);
+        spec.bounds = Bounds { head: 4 * 1024, tail: 4 * 1024 };
+        self.finish(spec, args, fine).await
+    }
+
+    fn spec(&self, args: &[&str]) -> Spec {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let mut spec = Spec::new("git", &self.git.worktree, DEADLINE).args(settings).args(args).hide(HIDDEN);
+        let set = |name: &str, value: OsString| (OsString::from(name), value);
+        spec.environment = vec![
+            set("GIT_DIR", self.git.directory.clone().into()),
+            set("GIT_WORK_TREE", self.git.worktree.clone().into()),
+            set("GIT_INDEX_FILE", self.index.clone().into()),
+            set("GIT_CONFIG_NOSYSTEM", "1".into()),
+            set("GIT_CONFIG_GLOBAL", "/dev/null".into()),
+            set("GIT_ATTR_NOSYSTEM", "1".into()),
+            set("GIT_TERMINAL_PROMPT", "0".into()),
+            set("LC_ALL", "C".into()),
+        ];
+        spec
+    }
+
+    async fn finish(&self, spec: Spec, args: &[&str], fine: &[i32]) -> Result<Output, Error> {
+        let done = process::run(spec, self.cancel, |_| {}).await?;
+        let message = match done.exit {
+            Exit::Code(code) if fine.contains(&code) => return Ok(done.output),
+            Exit::Cancelled => return Err(Error::Stopped),
+            Exit::DeadlinePassed => return Err(Error::Late { after: DEADLINE }),
+            Exit::Signal(signal) => format!("it was ended by signal {signal}"),
+            Exit::Code(code) => match done.output.text().trim() {
+                "" => format!("it ended with {code}"),
+                said => said.to_owned(),
+            },
+        };
+        Err(Error::Failed { command: subcommand(args), message })
+    }
+}
+
+fn subcommand(args: &[&str]) -> String {
+    args.first().copied().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,158 @@
+//! The difference between two snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, Shadow, Tree, WORK};
+
+/// Most files that are compared. Of more, only the first ones by name are.
+pub const MAX_COMPARED: usize = 1_000;
+
+/// Most text of all patches of one comparison, in bytes. Files beyond it are counted and not shown.
+pub const MAX_PATCHES: usize = 256 * 1024;
+
+/// Most files whose patches are asked for: their names have to fit into a command line.
+const MAX_SHOWN: usize = 200;
+
+/// Unchanged lines shown around a change.
+const CONTEXT: &str = "-U4";
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It was not there before.
+    Added,
+    /// It is not there any more.
+    Deleted,
+    /// It has another content or mode.
+    Modified,
+}
+
+/// The change of one file between two snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeDiff {
+    /// The file, relative to the worktree.
+    pub file: String,
+    /// The unified diff, with an `Index:` line; nothing if it is too large or not text.
+    pub patch: Option<String>,
+    /// Lines added.
+    pub additions: u64,
+    /// Lines removed.
+    pub deletions: u64,
+    /// What became of it.
+    pub status: Status,
+}
+
+impl Shadow {
+    /// The files that differ, as absolute paths.
+    pub async fn changed(
+        &self,
+        from: &Tree,
+        to: &Tree,
+        cancel: &CancellationToken,
+    ) -> Result<BTreeSet<PathBuf>, Error> {
+        if from == to {
+            return Ok(BTreeSet::new());
+        }
+        let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", from.as_str(), to.as_str()];
+        let git = self.git.plain(cancel);
+        let listed = timeout(WORK, git.read(&args)).await.map_err(|_| Error::Late { after: WORK })??;
+        let names = listed.split('\0').filter(|name| !name.is_empty());
+        Ok(names.map(|name| self.git.worktree.join(name)).collect())
+    }
+
+    /// How some files differ. Those that do not, and those outside of the worktree, are not mentioned.
+    pub async fn compare(
+        &self,
+        from: &Tree,
+        to: &Tree,
+        files: &BTreeSet<PathBuf>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<TreeDiff>, Error> {
+        if from == to || files.is_empty() {
+            return Ok(Vec::new());
+        }
+        timeout(WORK, self.differences(from, to, files, cancel))
+            .await
+            .map_err(|_| Error::Late { after: WORK })?
+    }
+
+    async fn differences(
+        &self,
+        from: &Tree,
+        to: &Tree,
+        files: &BTreeSet<PathBuf>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<TreeDiff>, Error> {
+        let git = self.git.plain(cancel);
+        let base = ["diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv"];
+        let trees = [from.as_str(), to.as_str()];
+        let counted = git.read(&[&base[..], &["-z", "--raw", "--numstat"], &trees].concat()).await?;
+        let names: BTreeSet<&str> = files.iter().filter_map(|file| self.name(file)).collect();
+        let mut diffs = parse(&counted);
+        diffs.retain(|diff| names.contains(diff.file.as_str()));
+        diffs.truncate(MAX_COMPARED);
+        let shown: Vec<String> =
+            diffs.iter().take(MAX_SHOWN).map(|diff| format!(":(literal,top){}", diff.file)).collect();
+        if !shown.is_empty() {
+            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            let args = [&base[..], &["-p", "--no-color", CONTEXT], &trees, &["--"], &shown].concat();
+            let output = git.read_some(&args, MAX_PATCHES).await?;
+            give_patches(&mut diffs, &output.text(), output.omitted() > 0);
+        }
+        Ok(diffs)
+    }
+
+    /// A path as git knows it.
+    pub(super) fn name<'p>(&self, path: &'p Path) -> Option<&'p str> {
+        path.strip_prefix(&self.git.worktree).ok()?.to_str().filter(|name| !name.is_empty())
+    }
+}
+
+/// Reads `--raw --numstat -z`: first a line of modes, ids and a letter and then a name for each file, then the
+/// counts with a name for each.
+fn parse(counted: &str) -> Vec<TreeDiff> {
+    let mut diffs: BTreeMap<&str, TreeDiff> = BTreeMap::new();
+    let mut words = counted.split('\0');
+    while let Some(word) = words.next() {
+        if let Some(facts) = word.strip_prefix(':') {
+            let Some(file) = words.next() else { break };
+            let status = match facts.rsplit(' ').next() {
+                Some("A") => Status::Added,
+                Some("D") => Status::Deleted,
+                _ => Status::Modified,
+            };
+            let diff = TreeDiff { file: file.to_owned(), patch: None, additions: 0, deletions: 0, status };
+            diffs.insert(file, diff);
+        } else if let [additions, deletions, file] = word.splitn(3, '\t').collect::<Vec<_>>()[..]
+            && let Some(diff) = diffs.get_mut(file)
+        {
+            // Files that are not text have dashes instead of numbers.
+            diff.additions = additions.parse().unwrap_or(0);
+            diff.deletions = deletions.parse().unwrap_or(0);
+        }
+    }
+    diffs.into_values().collect()
+}
+
+/// Gives each difference its part of git's patch, which has the same order. The last part of one that was cut may
+/// be incomplete.
+fn give_patches(diffs: &mut [TreeDiff], text: &str, cut: bool) {
+    let mut sections: Vec<&str> = Vec::new();
+    let mut start = 0;
+    // No line of a patch's body begins like this.
+    for (at, _) in text.match_indices("\ndiff --git ") {
+        sections.extend(text.get(start..at + 1));
+        start = at + 1;
+    }
+    sections.extend(text.get(start..).filter(|last| !cut && !last.is_empty()));
+    for (diff, section) in diffs.iter_mut().zip(sections) {
+        let body = section.find("\n@@ ").and_then(|at| section.get(at + 1..));
+        let line = "=".repeat(67);
+        let file = &diff.file;
+        diff.patch = body.map(|body| format!("Index: {file}\n{line}\n--- {file}\t\n+++ {file}\t\n{body}"));
+    }
+}

@@ -1,0 +1,322 @@
+//! Snapshots of real repositories.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::process::{self, Exit, Spec};
+
+struct World {
+    /// Dropping it removes everything.
+    _directory: TempDir,
+    top: PathBuf,
+    data: PathBuf,
+}
+
+impl World {
+    /// A repository with one commit.
+    async fn new() -> Self {
+        let world = Self::empty().await;
+        world.write("kept.txt", "kept\n");
+        world.write("changed.txt", "one\ntwo\nthree\n");
+        world.write("removed.txt", "removed\n");
+        world.write(".gitignore", "*.log\n");
+        world.git("add .").await;
+        world.git("commit -q -m first").await;
+        world
+    }
+
+    async fn empty() -> Self {
+        let directory = TempDir::new().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        let (top, data) = (base.join("project"), base.join("data"));
+        fs::create_dir(&top).unwrap();
+        let world = Self { _directory: directory, top, data };
+        world.git("init -q -b trunk").await;
+        world
+    }
+
+    async fn git(&self, command: &str) -> String {
+        let args = format!("-c user.name=Test -c user.email=test@example.com {command}");
+        let spec =
+            Spec::new("git", &self.top, WORK).args(args.split(' ')).hide(["GIT_DIR", "GIT_INDEX_FILE"]);
+        let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+        assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
+        done.output.text()
+    }
+
+    async fn shadow(&self) -> Shadow {
+        let repository = Repository::find(&self.top).await.unwrap();
+        let place = Shadow::place(&self.data, "project", &repository.worktree);
+        Shadow::open(place, &repository, &CancellationToken::new()).await.unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.top.join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read(self.path(name)).ok().map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    fn all(&self, names: &[&str]) -> BTreeSet<PathBuf> {
+        names.iter().map(|name| self.path(name)).collect()
+    }
+
+    /// Changes a file, adds one in a new directory and removes one.
+    fn disturb(&self) {
+        self.write("changed.txt", "one\n2\nthree\n");
+        fs::create_dir(self.path("new")).unwrap();
+        self.write("new/added é.txt", "added\n");
+        fs::remove_file(self.path("removed.txt")).unwrap();
+        self.write("noise.log", "ignored");
+    }
+}
+
+async fn track(shadow: &Shadow) -> Tree {
+    shadow.track(&CancellationToken::new()).await.unwrap()
+}
+
+async fn changed(shadow: &Shadow, from: &Tree, to: &Tree) -> BTreeSet<PathBuf> {
+    shadow.changed(from, to, &CancellationToken::new()).await.unwrap()
+}
+
+async fn restore(shadow: &Shadow, tree: &Tree, files: &BTreeSet<PathBuf>) {
+    shadow.restore(tree, files, &CancellationToken::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_changed_is_known_and_can_be_taken_back_and_brought_back() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    assert_eq!(before, track(&shadow).await, "nothing happened");
+    world.disturb();
+    let after = track(&shadow).await;
+    let files = changed(&shadow, &before, &after).await;
+    assert_eq!(files, world.all(&["changed.txt", "new/added é.txt", "removed.txt"]));
+    restore(&shadow, &before, &files).await;
+    assert_eq!(world.read("changed.txt").as_deref(), Some("one\ntwo\nthree\n"));
+    assert_eq!(world.read("removed.txt").as_deref(), Some("removed\n"));
+    assert_eq!(world.read("new/added é.txt"), None);
+    assert_eq!(track(&shadow).await, before);
+    restore(&shadow, &after, &files).await;
+    assert_eq!(world.read("new/added é.txt").as_deref(), Some("added\n"));
+    assert_eq!(track(&shadow).await, after);
+    assert_eq!(world.read("noise.log").as_deref(), Some("ignored"));
+}
+
+#[tokio::test]
+async fn only_the_named_files_are_restored() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    world.disturb();
+    let outside = world.data.join("outside.txt");
+    fs::write(&outside, "outside").unwrap();
+    let mut files = world.all(&["removed.txt", "never/was.txt"]);
+    files.insert(outside.clone());
+    restore(&shadow, &before, &files).await;
+    assert!(world.read("removed.txt").is_some());
+    assert_eq!(world.read("changed.txt").as_deref(), Some("one\n2\nthree\n"));
+    assert!(world.read("new/added é.txt").is_some());
+    assert!(outside.exists(), "what is outside is nobody's business");
+}
+
+#[tokio::test]
+async fn a_link_does_not_lead_out_of_the_worktree() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    fs::write(world.data.join("precious.txt"), "precious").unwrap();
+    std::os::unix::fs::symlink(&world.data, world.path("door")).unwrap();
+    restore(&shadow, &before, &world.all(&["door/precious.txt"])).await;
+    assert!(world.data.join("precious.txt").exists());
+}
+
+#[tokio::test]
+async fn the_repository_itself_does_not_notice() {
+    let world = World::new().await;
+    world.disturb();
+    world.git("add changed.txt").await;
+    let index = fs::read(world.path(".git/index")).unwrap();
+    let status = world.git("--no-optional-locks status --porcelain").await;
+    let shadow = world.shadow().await;
+    let tree = track(&shadow).await;
+    world.write("kept.txt", "other\n");
+    restore(&shadow, &tree, &world.all(&["kept.txt"])).await;
+    assert_eq!(world.git("--no-optional-locks status --porcelain").await, status);
+    assert_eq!(fs::read(world.path(".git/index")).unwrap(), index);
+}
+
+#[tokio::test]
+async fn bytes_come_back_as_they_were_whatever_the_attributes_say() {
+    let world = World::new().await;
+    world.write(
+        ".gitattributes",
+        "*.txt text=auto eol=lf ident\n*.bin filter=upper\n*.utf16 working-tree-encoding=UTF-16\n",
+    );
+    world.git("config filter.upper.clean tr?a-z?A-Z").await;
+    let odd = [("crlf.txt", "a\r\n$Id$\r\n"), ("data.bin", "lower"), ("wide.utf16", "not really")];
+    for (name, content) in odd {
+        world.write(name, content);
+    }
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    for (name, _) in odd {
+        world.write(name, "something else");
+    }
+    restore(&shadow, &before, &world.all(&odd.map(|(name, _)| name))).await;
+    for (name, content) in odd {
+        assert_eq!(world.read(name).as_deref(), Some(content), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_the_same_size_in_the_same_moment_is_seen() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let mut last = track(&shadow).await;
+    for round in 0..10 {
+        world.write("kept.txt", format!("{round}"));
+        let next = track(&shadow).await;
+        assert_ne!(next, last, "round {round}");
+        last = next;
+    }
+}
+
+#[tokio::test]
+async fn large_files_are_left_out_unless_they_are_committed() {
+    let world = World::new().await;
+    let large = vec![b'x'; usize::try_from(MAX_UNTRACKED).unwrap() + 1];
+    world.write("committed.dat", &large);
+    world.git("add committed.dat").await;
+    world.git("commit -q -m large").await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    world.write("committed.dat", [&large[..], b"y"].concat());
+    world.write("large :(x)*.dat", &large);
+    world.write("small.dat", "small");
+    let after = track(&shadow).await;
+    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["committed.dat", "small.dat"]));
+    restore(&shadow, &before, &world.all(&["committed.dat"])).await;
+    assert_eq!(fs::metadata(world.path("committed.dat")).unwrap().len(), MAX_UNTRACKED + 1);
+}
+
+#[tokio::test]
+async fn a_repository_without_a_commit_and_one_inside_another_are_fine() {
+    let world = World::empty().await;
+    world.write("first.txt", "first");
+    fs::create_dir(world.path("nested")).unwrap();
+    world.git("init -q nested").await;
+    world.write("nested/inner.txt", "inner");
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    world.write("first.txt", "other");
+    let after = track(&shadow).await;
+    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["first.txt"]));
+}
+
+#[tokio::test]
+async fn snapshots_at_the_same_time_agree() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    world.disturb();
+    let cancel = CancellationToken::new();
+    let (one, two, three) = tokio::join!(shadow.track(&cancel), shadow.track(&cancel), shadow.track(&cancel));
+    let (one, two, three) = (one.unwrap(), two.unwrap(), three.unwrap());
+    assert_eq!((&one, &two), (&two, &three));
+    let again = world.shadow().await;
+    assert_eq!(track(&again).await, one, "a shadow is found again");
+}
+
+#[tokio::test]
+async fn differences_are_counted_and_shown() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    world.disturb();
+    world.write("binary.dat", [0, 159, 146, 150]);
+    let after = track(&shadow).await;
+    let files = world.all(&["changed.txt", "new/added é.txt", "removed.txt", "binary.dat", "kept.txt"]);
+    let diffs = shadow.compare(&before, &after, &files, &CancellationToken::new()).await.unwrap();
+    let facts: Vec<(&str, u64, u64, Status)> =
+        diffs.iter().map(|diff| (diff.file.as_str(), diff.additions, diff.deletions, diff.status)).collect();
+    let expected = [
+        ("binary.dat", 0, 0, Status::Added),
+        ("changed.txt", 1, 1, Status::Modified),
+        ("new/added é.txt", 1, 0, Status::Added),
+        ("removed.txt", 0, 1, Status::Deleted),
+    ];
+    assert_eq!(facts, expected);
+    let patch = "Index: changed.txt\n\
+        ===================================================================\n\
+        --- changed.txt\t\n+++ changed.txt\t\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+    assert_eq!(diffs[1].patch.as_deref(), Some(patch));
+    assert_eq!(diffs[0].patch, None);
+    assert!(
+        diffs[3].patch.as_deref().unwrap().ends_with("@@ -1 +0,0 @@\n-removed\n"),
+        "{:?}",
+        diffs[3].patch
+    );
+    let one = world.all(&["removed.txt"]);
+    let diffs = shadow.compare(&before, &after, &one, &CancellationToken::new()).await.unwrap();
+    assert_eq!(diffs.len(), 1, "only what was asked about");
+}
+
+#[tokio::test]
+async fn a_large_difference_is_counted_and_not_shown() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    world.write("a.txt", "small\n");
+    world.write("b.txt", "line\n".repeat(MAX_PATCHES / 4));
+    world.write("c.txt", "small\n");
+    let after = track(&shadow).await;
+    let files = world.all(&["a.txt", "b.txt", "c.txt"]);
+    let diffs = shadow.compare(&before, &after, &files, &CancellationToken::new()).await.unwrap();
+    let shown: Vec<bool> = diffs.iter().map(|diff| diff.patch.is_some()).collect();
+    assert_eq!(shown, [true, false, false]);
+    assert_eq!(diffs[1].additions, u64::try_from(MAX_PATCHES / 4).unwrap());
+}
+
+#[tokio::test]
+async fn a_shadow_in_the_worktree_does_not_look_at_itself() {
+    let mut world = World::new().await;
+    world.data = world.path("data");
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    assert_eq!(track(&shadow).await, before);
+}
+
+#[tokio::test]
+async fn whoever_stops_it_gets_no_snapshot_and_leaves_nothing_behind() {
+    let world = World::new().await;
+    let shadow = world.shadow().await;
+    let before = track(&shadow).await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    assert!(matches!(shadow.track(&cancel).await, Err(Error::Stopped)));
+    let place = Shadow::place(&world.data, "project", Path::new(&world.top));
+    let copies = fs::read_dir(place)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("index-"));
+    assert_eq!(copies.count(), 0);
+    assert_eq!(track(&shadow).await, before);
+}
+
+#[test]
+fn only_ids_are_trees() {
+    assert!(Tree::parse(&"a1".repeat(20)).is_some());
+    for bad in ["", "HEAD", "--output=x", &"g1".repeat(20), &"a1".repeat(21)] {
+        assert_eq!(Tree::parse(bad), None, "{bad}");
+    }
+}
