@@ -28,8 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         scope.deadline = Duration::from_mins(5);
         scope
     };
-    let mut figures: [(&str, Option<Duration>); 4] =
-        [("glob *.rs", None), ("rg --files -g *.rs", None), ("grep", None), ("rg", None)];
+    let mut figures = [None; 4];
     let rg_files = ["--files", "--hidden", "-g", "*.rs"];
     let rg_lines = ["--hidden", "-n", &pattern];
     // In turn, so that whatever else the machine does is the same for everybody.
@@ -40,15 +39,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Some(timed(|| search::grep(&pattern, None, &scope()).is_ok())),
             rg(&directory, &rg_lines).await,
         ];
-        for ((_, fastest), time) in figures.iter_mut().zip(times) {
+        for (fastest, time) in figures.iter_mut().zip(times) {
             *fastest = [*fastest, time].into_iter().flatten().min();
         }
     }
-    for (what, time) in figures {
-        println!("{what}: {}", time.map_or_else(|| "not installed".to_owned(), |time| format!("{time:?}")));
-    }
-    snapshots(&directory).await?;
-    edits()
+    let [glob, rg_files, grep, rg_lines] = figures.map(shown);
+    println!("| what | Baton | `{}` |\n|---|---|---|", version(&directory).await);
+    println!("| `glob *.rs` | {glob}, newest first | {rg_files}, in the order of the walk |");
+    println!("| `grep {pattern}` | {grep}, newest first | {rg_lines} |");
+    edits()?;
+    snapshots(&directory).await
+}
+
+fn shown(time: Option<Duration>) -> String {
+    time.map_or_else(|| "not installed".to_owned(), |time| format!("{} ms", time.as_millis()))
+}
+
+/// What `rg` calls itself.
+async fn version(directory: &Path) -> String {
+    let spec = Spec::new("rg", directory, Duration::from_secs(10)).args(["--version"]);
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await;
+    let line = done.ok().and_then(|done| done.output.text().lines().next().map(str::to_owned));
+    line.unwrap_or_else(|| "rg".to_owned())
 }
 
 /// Snapshots of the directory, if it is in a repository: the first, one of nothing new, one of one new file.
@@ -59,7 +71,7 @@ async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let shadow = Shadow::open(data.clone(), &repository, &cancel).await?;
     let before = shadow.track(&cancel).await?;
-    println!("first snapshot: {:?}", start.elapsed());
+    println!("| first snapshot | {} | |", shown(Some(start.elapsed())));
     let (mut same, mut other) = (Duration::MAX, Duration::MAX);
     let new = repository.worktree.join(format!("baton-measure-{}.txt", std::process::id()));
     for round in 0..ROUNDS {
@@ -72,7 +84,8 @@ async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
         shadow.changed(&before, &after, &cancel).await?;
         other = other.min(start.elapsed());
     }
-    println!("snapshot of nothing new: {same:?}\nsnapshot of one new file, compared: {other:?}");
+    println!("| snapshot of nothing new | {} | |", shown(Some(same)));
+    println!("| snapshot of one new file, compared | {} | |", shown(Some(other)));
     std::fs::remove_file(&new)?;
     std::fs::remove_dir_all(&data)?;
     Ok(())
@@ -96,11 +109,11 @@ fn edits() -> Result<(), Box<dyn Error>> {
     let line = "    let value = compute(first, second); // and some words to make it longer\n";
     let text = line.repeat(10 * 1024 * 1024 / line.len()) + "    if needle {\n        found();\n    }\n";
     let path = std::env::temp_dir().join(format!("baton-measure-{}", std::process::id()));
-    for old in [
-        "needle {\n        found();",
-        "if needle {\nfound();\n}",
-        "if needle { found(); }",
-        "not there\nat all",
+    for (old, how) in [
+        ("needle {\n        found();", "quoted exactly"),
+        ("if needle {\nfound();\n}", "wrong indentation"),
+        ("if needle { found(); }", "wrong spaces and line breaks"),
+        ("not there\nat all", "not there in any way"),
     ] {
         let edit = || {
             std::fs::write(&path, &text)?;
@@ -109,7 +122,7 @@ fn edits() -> Result<(), Box<dyn Error>> {
             }))
         };
         let times = (0..ROUNDS).map(|_| edit()).collect::<Result<Vec<Duration>, _>>()?;
-        println!("edit of 10 MB, {old:?}: {:?}", times.into_iter().min().unwrap_or_default());
+        println!("| edit of 10 MB, {how} | {} | |", shown(times.into_iter().min()));
     }
     std::fs::remove_file(&path)?;
     Ok(())

@@ -62,7 +62,7 @@ async fn stream(url: &str, subscribers: usize) -> Result<Duration> {
 }
 
 /// A plain socket: parsing on this side must not be what is measured.
-async fn connect(address: &str) -> Result<TcpStream> {
+pub(crate) async fn connect(address: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     let request =
         format!("GET /global/event HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\n\r\n");

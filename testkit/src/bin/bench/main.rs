@@ -7,6 +7,8 @@
 
 mod accept;
 mod fan_out;
+mod latency;
+mod relay;
 mod start;
 mod table;
 mod turns;
@@ -18,6 +20,11 @@ use table::Table;
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    if let (Some(relay::ARGUMENT), Some(target)) =
+        (std::env::args().nth(1).as_deref(), std::env::args().nth(2))
+    {
+        return relay::run(&target).await;
+    }
     #[expect(clippy::disallowed_methods, reason = "set by `cargo xtask bench`")]
     let program = std::env::var_os("BATON_BIN")
         .map(PathBuf::from)
@@ -33,6 +40,9 @@ async fn main() -> Result<()> {
     }
     if wanted("deltas") {
         fan_out::measure(&program, &mut table).await?;
+    }
+    if wanted("latency") {
+        latency::measure(&program, &mut table).await?;
     }
     if wanted("turns") {
         turns::measure(&program, &mut table).await?;
