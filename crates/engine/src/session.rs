@@ -8,9 +8,11 @@ mod requests;
 mod revert;
 mod run;
 mod submit;
+mod tally;
 mod turn;
 mod write;
 
 pub(crate) use actor::spawn;
 pub(crate) use command::{Command, Edit};
+pub use tally::{Tally, Used};
 pub use turn::{Call, Child, ChildStarted, Turn};

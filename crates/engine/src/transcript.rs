@@ -14,7 +14,8 @@ pub(crate) use events::Emit;
 
 use protocol::{
     AgentEvent, AssistantMessage, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts,
-    Millis, Part, PartBody, Session, agent_event::Speaker, message::ModelRef,
+    Millis, Part, PartBody, Session, agent_event::Speaker, message::ModelRef, number::Number,
+    session::Tokens,
 };
 
 use crate::mint::Mint;
@@ -117,6 +118,10 @@ impl Transcript {
             AgentEvent::Compacted => emit.compacted(),
             AgentEvent::Todos(todos) => emit.todos(todos),
             AgentEvent::FileEdited { file } => emit.file_edited(file),
+            AgentEvent::Spent { tokens, cost } => {
+                spend(session, &tokens, cost);
+                emit.session(session);
+            }
             AgentEvent::Titled(title) => {
                 if session.title == self.title {
                     self.title.clone_from(&title);
@@ -209,6 +214,12 @@ impl Transcript {
 }
 
 /// The worktree's root: the session's directory without its path inside the worktree.
+/// Counts what a call of a model has used.
+fn spend(session: &mut Session, tokens: &Tokens, cost: Number) {
+    *session.cost.get_or_insert_default() += cost;
+    session.tokens.get_or_insert_default().add(tokens);
+}
+
 fn root_of(session: &Session) -> String {
     let path = session.path.as_deref().unwrap_or_default();
     let root = session.directory.strip_suffix(path).map_or("", |root| root.trim_end_matches('/'));

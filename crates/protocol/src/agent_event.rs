@@ -160,6 +160,13 @@ pub enum AgentEvent {
         /// Absolute path.
         file: String,
     },
+    /// A call of a model that is no step, such as one for a title. What it used counts for the session.
+    Spent {
+        /// What it used.
+        tokens: Tokens,
+        /// What it cost.
+        cost: Number,
+    },
     /// The session has a better title now. One that a person gave it meanwhile stays.
     Titled(String),
     /// Something went wrong that does not end the turn.

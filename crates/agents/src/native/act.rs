@@ -189,7 +189,7 @@ impl Loop<'_> {
     fn count(&mut self, voice: &Voice, finish: Option<(Finish, Usage)>) -> Ended {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
         let (tokens, cost) = (tokens(usage), Number(voice.prices.cost(&usage)));
-        self.meter.spend(cost, &tokens);
+        self.meter.step(cost, &tokens);
         Ended { reason, tokens, cost }
     }
 
@@ -237,7 +237,8 @@ fn wire(reason: Finish) -> message::Finish {
     }
 }
 
-fn tokens(usage: Usage) -> Tokens {
+/// What was used, as it is shown.
+pub(super) fn tokens(usage: Usage) -> Tokens {
     let exclusive = usage.exclusive();
     Tokens {
         total: exclusive.total,

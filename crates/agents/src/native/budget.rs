@@ -3,69 +3,29 @@
 use std::time::Duration;
 
 use engine::ports;
-use engine::session::Turn;
+use engine::session::{Tally, Turn, Used};
 use protocol::config::Budget;
 use protocol::number::Number;
 use protocol::session::Tokens;
 use protocol::{Message, MessageWithParts, Session};
 use tokio::time::Instant;
 
-/// What was used.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Spent {
-    cost: Number,
-    tokens: u64,
-    steps: u64,
-    /// Being busy.
-    time: Duration,
-}
-
-impl Spent {
-    fn add(&mut self, cost: Number, tokens: &Tokens) {
-        self.cost += cost;
-        let Tokens { input, output, reasoning, cache, .. } = tokens;
-        self.tokens = [*input, *output, *reasoning, cache.read, cache.write]
-            .into_iter()
-            .fold(self.tokens, u64::saturating_add);
-    }
-
-    fn of<'a>(sessions: impl IntoIterator<Item = &'a Session>) -> Self {
-        let mut spent = Self::default();
-        for session in sessions {
-            spent
-                .add(session.cost.unwrap_or_default(), session.tokens.as_ref().unwrap_or(&Tokens::default()));
-        }
-        spent
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        self.cost += other.cost;
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.steps += other.steps;
-        self.time += other.time;
-        self
-    }
-
-    fn without(mut self, other: Self) -> Self {
-        self.cost += Number(-other.cost.0);
-        self.tokens = self.tokens.saturating_sub(other.tokens);
-        self
-    }
-}
-
-/// Counts what one turn uses. What its children use counts as well; titles do not.
+/// Counts what one turn uses, in all its runs. What its children and its title use counts as well.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     budget: &'a Budget,
+    /// What the whole turn has used.
+    tally: &'a Tally,
+    /// That, when this run began.
+    earlier: Used,
+    /// What the session and its children had used then.
+    before: Used,
+    /// How long the session had been busy then.
+    busy_before: Duration,
+    /// What the children had used when somebody last looked.
+    children: Used,
+    /// When this run began.
     start: Instant,
-    /// What the turn's own steps have used.
-    turn: Spent,
-    /// What the session had used before.
-    before: Spent,
-    /// What the children had used before.
-    children_before: Spent,
-    /// What the children have used.
-    children: Spent,
 }
 
 /// Who a budget is for.
@@ -77,48 +37,57 @@ enum Scope {
 
 impl<'a> Meter<'a> {
     /// Starts to count.
-    pub(super) async fn start(budget: &'a Budget, turn: &Turn) -> Result<Self, ports::Error> {
-        let start = Instant::now();
-        let mut before = Spent::of([&turn.session]);
+    pub(super) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
+        let mut before = used([&turn.session]);
+        let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
-            (before.steps, before.time) = used(&turn.history().await?);
+            (before.steps, busy_before) = steps(&turn.history().await?);
         }
-        let zero = Spent::default();
-        let mut meter = Self { budget, start, turn: zero, before, children_before: zero, children: zero };
-        meter.look(turn).await?;
-        meter.children_before = meter.children;
+        let (tally, earlier) = (turn.tally(), turn.tally().used());
+        let (children, start) = (Used::default(), Instant::now());
+        let mut meter = Self { budget, tally, earlier, before, busy_before, children, start };
+        // What they have used before belongs to earlier turns, or was counted by an earlier run.
+        meter.children = meter.of_children(turn).await?;
+        meter.before = meter.before.and(meter.children);
         Ok(meter)
     }
 
     /// Counts a step.
-    pub(super) fn spend(&mut self, cost: Number, tokens: &Tokens) {
-        self.turn.add(cost, tokens);
-        self.turn.steps += 1;
+    pub(super) fn step(&mut self, cost: Number, tokens: &Tokens) {
+        self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
-    /// Looks what the children have used meanwhile, if anybody wants to know.
+    /// Counts what the children have used meanwhile.
     pub(super) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
-        if !(self.budget.cost.is_empty() && self.budget.tokens.is_empty()) {
-            self.children = Spent::of(&turn.descendants().await?);
-        }
+        let children = self.of_children(turn).await?;
+        self.tally.add(children.without(self.children));
+        self.children = children;
         Ok(())
+    }
+
+    /// What the children have used, if anybody wants to know.
+    async fn of_children(&self, turn: &Turn) -> Result<Used, ports::Error> {
+        if self.budget.cost.is_empty() && self.budget.tokens.is_empty() {
+            return Ok(Used::default());
+        }
+        Ok(used(&turn.descendants().await?))
     }
 
     /// When the time is up, and the sentence for it.
     pub(super) fn deadline(&self) -> Option<(Instant, String)> {
         let budget = &self.budget.minutes;
-        let left = |minutes: f64, used: Duration| {
+        let left = |from: Instant, minutes: f64, used: Duration| {
             let all = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
-            self.start.checked_add(all.saturating_sub(used))
+            from.checked_add(all.saturating_sub(used))
         };
         let turn = budget.turn.and_then(|minutes| {
             let minutes = minutes.get();
-            Some((left(minutes, Duration::ZERO)?, sentence(Scope::Turn, "be busy for", minutes, "minutes")))
+            Some((left(self.tally.began(), minutes, Duration::ZERO)?, sentence(Scope::Turn, "be busy for", minutes, "minutes")))
         });
         let session = budget.session.and_then(|minutes| {
             let minutes = minutes.get();
             Some((
-                left(minutes, self.before.time)?,
+                left(self.start, minutes, self.busy_before)?,
                 sentence(Scope::Session, "be busy for", minutes, "minutes"),
             ))
         });
@@ -127,8 +96,8 @@ impl<'a> Meter<'a> {
 
     /// Why there may be no further step, if there may be none.
     pub(super) fn exceeded(&self) -> Option<String> {
-        let turn = self.turn.and(self.children.without(self.children_before));
-        let session = self.before.and(self.turn).and(self.children);
+        let turn = self.tally.used();
+        let session = self.before.and(turn.without(self.earlier));
         let Budget { cost, tokens, steps, minutes: _ } = self.budget;
         [
             (Scope::Turn, turn, cost.turn, tokens.turn, steps.turn),
@@ -155,8 +124,16 @@ fn sentence(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) 
     format!("{}. Budgets are set in the configuration.", sentence.trim_end())
 }
 
+/// What sessions have used. Their steps are not known.
+fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
+    sessions.into_iter().fold(Used::default(), |sum, session| {
+        let nothing = Tokens::default();
+        sum.and(Used::of(session.cost.unwrap_or_default(), session.tokens.as_ref().unwrap_or(&nothing)))
+    })
+}
+
 /// How many steps a session has taken, and how long they took.
-fn used(history: &[MessageWithParts]) -> (u64, Duration) {
+fn steps(history: &[MessageWithParts]) -> (u64, Duration) {
     let steps = history.iter().filter_map(|message| match &message.info {
         Message::Assistant(step) => Some(&step.time),
         Message::User(_) => None,
@@ -173,10 +150,9 @@ mod tests {
 
     use super::*;
 
-    fn meter(budget: &Budget, before: Spent) -> Meter<'_> {
-        let zero = Spent::default();
-        let start = Instant::now();
-        Meter { budget, start, turn: zero, before, children_before: zero, children: zero }
+    fn meter<'a>(budget: &'a Budget, tally: &'a Tally, before: Used) -> Meter<'a> {
+        let (nothing, start) = (Used::default(), Instant::now());
+        Meter { budget, tally, earlier: tally.used(), before, busy_before: Duration::ZERO, children: nothing, start }
     }
 
     fn budget(value: serde_json::Value) -> Budget {
@@ -191,49 +167,61 @@ mod tests {
     fn a_turn_may_use_what_its_budget_says_and_no_more() {
         let budget =
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
-        let mut costly = meter(&budget, Spent::default());
-        costly.spend(Number(0.1), &tokens(1, 1));
-        costly.spend(Number(0.1), &tokens(1, 1));
+        let tally = Tally::default();
+        let mut costly = meter(&budget, &tally, Used::default());
+        costly.step(Number(0.1), &tokens(1, 1));
+        costly.step(Number(0.1), &tokens(1, 1));
         assert_eq!(costly.exceeded(), None);
-        costly.spend(Number(0.1), &tokens(1, 1));
+        costly.step(Number(0.1), &tokens(1, 1));
         insta::assert_snapshot!(costly.exceeded().unwrap(), @"The turn has used up its budget: it may cost 0.3. Budgets are set in the configuration.");
-        let mut wordy = meter(&budget, Spent::default());
-        wordy.spend(Number(0.0), &tokens(60, 40));
+        let tally = Tally::default();
+        let mut wordy = meter(&budget, &tally, Used::default());
+        wordy.step(Number(0.0), &tokens(60, 40));
         insta::assert_snapshot!(wordy.exceeded().unwrap(), @"The turn has used up its budget: it may use 100 tokens. Budgets are set in the configuration.");
-        let mut busy = meter(&budget, Spent::default());
-        (0..5).for_each(|_| busy.spend(Number(0.0), &tokens(1, 0)));
+        let tally = Tally::default();
+        let mut busy = meter(&budget, &tally, Used::default());
+        (0..5).for_each(|_| busy.step(Number(0.0), &tokens(1, 0)));
         insta::assert_snapshot!(busy.exceeded().unwrap(), @"The turn has used up its budget: it may take 5 steps. Budgets are set in the configuration.");
     }
 
     #[test]
     fn a_session_has_used_what_its_turns_have() {
         let budget = budget(json!({ "cost": { "session": 1 }, "steps": { "session": 3 } }));
-        let before = Spent { cost: Number(0.9), steps: 1, ..Spent::default() };
-        let mut meter = meter(&budget, before);
-        meter.spend(Number(0.05), &tokens(1, 1));
+        let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
+        let tally = Tally::default();
+        let mut meter = meter(&budget, &tally, before);
+        meter.step(Number(0.05), &tokens(1, 1));
         assert_eq!(meter.exceeded(), None);
-        meter.spend(Number(0.01), &tokens(1, 1));
+        meter.step(Number(0.01), &tokens(1, 1));
         insta::assert_snapshot!(meter.exceeded().unwrap(), @"The session has used up its budget: it may take 3 steps. Budgets are set in the configuration.");
     }
 
     #[test]
-    fn children_are_paid_by_the_turn_that_started_them() {
-        let budget = budget(json!({ "tokens": { "turn": 100 } }));
-        let mut meter = meter(&budget, Spent::default());
-        meter.children_before.tokens = 1000;
-        meter.children.tokens = 1090;
-        meter.spend(Number(0.0), &tokens(9, 0));
-        assert_eq!(meter.exceeded(), None);
-        meter.children.tokens = 1091;
-        assert!(meter.exceeded().is_some());
+    fn the_runs_of_a_turn_share_its_budget() {
+        let budget = budget(json!({ "tokens": { "turn": 100, "session": 1000 } }));
+        let tally = Tally::default();
+        let mut first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
+        first.step(Number(0.0), &tokens(90, 0));
+        assert_eq!(first.exceeded(), None);
+        // The next run finds in its session what the first has used.
+        let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
+        assert_eq!(second.exceeded(), None);
+        second.step(Number(0.0), &tokens(10, 0));
+        assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
+        let tally = Tally::default();
+        let mut other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
+        other.step(Number(0.0), &tokens(89, 0));
+        assert_eq!(other.exceeded(), None, "what was before this run is not counted twice");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_sooner_of_two_deadlines_counts() {
         let budget = budget(json!({ "minutes": { "turn": 10, "session": 60 } }));
         let at = |used: u64| {
-            let before = Spent { time: Duration::from_mins(used), ..Spent::default() };
-            let (at, sentence) = meter(&budget, before).deadline().unwrap();
+            let tally = Tally::default();
+            let mut meter = meter(&budget, &tally, Used::default());
+            meter.busy_before = Duration::from_mins(used);
+            let (at, sentence) = meter.deadline().unwrap();
             (at.duration_since(Instant::now()).as_secs() / 60, sentence)
         };
         assert_eq!(at(0).0, 10);
@@ -241,6 +229,6 @@ mod tests {
         assert_eq!(at(55).0, 5);
         insta::assert_snapshot!(at(55).1, @"The session has used up its budget: it may be busy for 60 minutes. Budgets are set in the configuration.");
         assert_eq!(at(99).0, 0);
-        assert_eq!(meter(&Budget::default(), Spent::default()).deadline(), None);
+        assert_eq!(meter(&Budget::default(), &Tally::default(), Used::default()).deadline(), None);
     }
 }

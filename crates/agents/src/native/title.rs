@@ -1,15 +1,16 @@
 //! A title for a session that has none yet, from its first prompt.
 
-use engine::session::Turn;
+use engine::session::{Turn, Used};
 use futures::StreamExt;
-use llm::{Message, ModelEvent, Purpose, UserContent};
+use llm::{Message, ModelEvent, Purpose, Usage, UserContent};
 use protocol::message::ModelRef;
+use protocol::number::Number;
 use protocol::{AgentEvent, MessageWithParts, PartBody, Session};
 use tokio::time::timeout;
 
 use super::history;
 use super::role::Voice;
-use super::{Inner, limits};
+use super::{Inner, act, limits};
 
 /// The agent that finds titles.
 pub(super) const AGENT: &str = "title";
@@ -50,7 +51,10 @@ async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
     let messages = messages.await.map_err(|error| error.to_string())?;
     let Some(prompt) = first_prompt(&messages, turn) else { return Ok(None) };
     let voice = voice(inner, &turn.model)?;
-    let text = ask(inner, &voice, &turn.session, prompt).await?;
+    let (text, usage) = ask(inner, &voice, &turn.session, prompt).await?;
+    let (tokens, cost) = (act::tokens(usage), Number(voice.prices.cost(&usage)));
+    turn.tally().add(Used::of(cost, &tokens));
+    turn.emit(AgentEvent::Spent { tokens, cost }).await;
     Ok(clean(&text))
 }
 
@@ -60,7 +64,7 @@ fn voice(inner: &Inner, answering: &ModelRef) -> Result<Voice, String> {
     inner.voice(own.or(inner.options.small_model.as_ref()).unwrap_or(answering))
 }
 
-async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) -> Result<String, String> {
+async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) -> Result<(String, Usage), String> {
     let mut request = voice.request(session);
     request.purpose = Purpose::Title;
     let agent = inner.agent(AGENT);
@@ -69,15 +73,18 @@ async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) ->
     request.messages = vec![Message::User(vec![UserContent::Text(prompt)])];
     let stream = voice.provider.stream(request).await;
     let mut stream = stream.map_err(|error| error.to_string())?;
-    let mut text = String::new();
+    let (mut text, mut used) = (String::new(), Usage::default());
     while let Some(event) = stream.next().await {
         match event.map_err(|error| error.to_string())? {
             ModelEvent::TextDelta { text: more, .. } => text.push_str(&more),
-            ModelEvent::Finish { .. } => break,
+            ModelEvent::Finish { usage, .. } => {
+                used = usage;
+                break;
+            }
             _ => {}
         }
     }
-    Ok(text)
+    Ok((text, used))
 }
 
 /// What the only person's prompt of a session says; nothing if there are several, or if it says nothing.

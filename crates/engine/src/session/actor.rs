@@ -20,6 +20,7 @@ use super::{
     command::{Command, Edit},
     requests::Pending,
     run::{Running, Said},
+    tally::Tally,
 };
 use crate::{
     Error,
@@ -43,6 +44,8 @@ pub(super) struct Actor {
     pub(super) latest: Millis,
     pub(super) life: Lifecycle<MessageId, SessionId>,
     pub(super) run: Option<Running>,
+    /// What the present turn has used.
+    pub(super) tally: Option<Arc<Tally>>,
     /// What accepted prompts were resolved to, until they are taken up.
     pub(super) resolved: HashMap<MessageId, Resolved>,
     pub(super) requests: BTreeMap<String, Pending>,

@@ -49,6 +49,7 @@ impl Actor {
             prompt_waiters: HashMap::new(),
             idle_waiters: Vec::new(),
             delete: None,
+            tally: None,
             broken: false,
         };
         if shared.registry.take_suspect(id) {

@@ -64,6 +64,7 @@ impl Actor {
                     after.push(After::Prompt(prompt, reason));
                 }
                 Effect::Idle(reason) => {
+                    self.tally = None;
                     self.push_idle(reason);
                     after.push(After::Idle);
                 }
@@ -133,6 +134,7 @@ impl Actor {
             calls,
             reads: self.shared().reads.clone(),
             cancel: cancel.clone(),
+            tally: self.tally.get_or_insert_default().clone(),
         };
         let runner = resolved.runner;
         // Spawned, so that a panic ends the turn and not the actor.

@@ -10,6 +10,7 @@ use protocol::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::tally::Tally;
 use crate::{
     limits::{HISTORY_PAGE, MAX_DEPTH},
     ports::{self, ChildEnd, ChildSpec, Cursor, Listing, Page, Reads},
@@ -28,6 +29,7 @@ pub struct Turn {
     pub(crate) calls: mpsc::Sender<Call>,
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) cancel: CancellationToken,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// What a runner may ask of the session actor; handled strictly in order.
@@ -72,6 +74,11 @@ impl Child {
 }
 
 impl Turn {
+    /// What this turn has used, in this run and in those before it.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// Reports something. What is reported after the turn was stopped is dropped silently.
     pub async fn emit(&self, event: AgentEvent) {
         // The actor outlives its runner; a closed channel can only mean that this run is over.

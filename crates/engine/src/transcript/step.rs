@@ -237,8 +237,7 @@ impl Step {
             self.close_text(&key, None, emit);
         }
         let Finished { reason, tokens, cost, snapshot, patch, error } = end;
-        *session.cost.get_or_insert_default() += cost;
-        session.tokens.get_or_insert_default().add(&tokens);
+        super::spend(session, &tokens, cost);
         self.message.finish = Some(reason);
         self.message.cost += cost;
         self.message.tokens = tokens.clone();

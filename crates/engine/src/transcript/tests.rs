@@ -141,6 +141,7 @@ fn report() -> impl Strategy<Value = AgentEvent> {
         2 => Just(finished()),
         1 => Just(AgentEvent::AttemptWithdrawn),
         1 => Just(AgentEvent::Titled("better".into())),
+        1 => Just(AgentEvent::Spent { tokens: Tokens::default(), cost: Number(0.1) }),
         1 => Just(AgentEvent::Continued(vec![PartBody::Text(TextPart { text: "go on".into(), ..TextPart::default() })])),
         1 => Just(AgentEvent::Structured(serde_json::json!({ "answer": 1 }))),
         1 => Just(AgentEvent::Compacted),

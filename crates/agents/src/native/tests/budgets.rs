@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use llm::Purpose;
 use protocol::config::Budget;
+use protocol::message::ModelRef;
 use protocol::number::Number;
+use protocol::prompt::{Delivery, PromptInput};
 use protocol::{EndReason, EventBody, Message, Session, ToolState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -146,4 +148,64 @@ async fn a_last_word_may_pass_the_mark() {
     assert!(puppet.asked(Purpose::Compaction).is_empty(), "and nothing more is spent");
     assert!(!world.seen.iter().any(|event| matches!(event.body, EventBody::SessionError(_))));
     drop(session);
+}
+
+/// Prompts that wait for one another in one turn; how each ended.
+async fn queued(budget: Value, puppet: &Puppet, prompts: usize) -> Vec<EndReason> {
+    let mut world = World::around(Arc::new(puppet.clone()), options(budget)).await;
+    let session = world.session().await;
+    for _ in 0..prompts {
+        let model = Some(ModelRef::new("demo", "small"));
+        let delivery = Some(Delivery::Queue);
+        let input = PromptInput { model, delivery, ..PromptInput::text("hi") };
+        world.sessions.submit(&session.id, input).await.unwrap();
+    }
+    world.until_idle(&session, Person::Agrees).await;
+    let ended = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::PromptEnded(ended) => Some(ended.reason),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_that_wait_for_one_another_share_the_budget_of_their_turn() {
+    let slow = || Reply::text("Hello.").using(1_000, 100).after(Duration::from_secs(50));
+    for budget in [
+        json!({ "tokens": { "turn": 2_000 } }),
+        json!({ "cost": { "turn": 0.005 } }),
+        json!({ "steps": { "turn": 2 } }),
+        json!({ "minutes": { "turn": 2 } }),
+    ] {
+        let puppet = Puppet::new((0..4).map(|_| slow()));
+        let ends = queued(budget.clone(), &puppet, 3).await;
+        assert_eq!(ends, [EndReason::Completed, EndReason::Completed, EndReason::Budget], "{budget}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_title_is_paid_for() {
+    let slow = || Reply::text("Hello.").using(1_000, 100).after(Duration::from_secs(5));
+    let titled = || Puppet::new([slow()]).title(Reply::text("A title").using(200, 10));
+    let (world, session, end, _) = turn(json!({}), &titled()).await;
+    assert_eq!(end, EndReason::Completed);
+    let session = world.sessions.get(&session.id).await.unwrap();
+    assert_eq!(session.cost, Some(Number(0.003 + 0.0005)));
+    let tokens = session.tokens.unwrap();
+    assert_eq!((tokens.input, tokens.output), (1_200, 110));
+
+    let call = Reply::call("c", "list", json!({})).using(1_000, 100).after(Duration::from_secs(5));
+    let puppet = Puppet::new([call]).title(Reply::text("A title").using(200, 10));
+    let (_, _, end, _) = turn(json!({ "tokens": { "turn": 1_300 } }), &puppet).await;
+    assert_eq!((end, puppet.heard().len()), (EndReason::Budget, 1), "the step and the title have used it up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_is_paid_for() {
+    let call = Reply::call("c", "list", json!({})).using(25_000, 100);
+    let puppet = Puppet::new([call]).summaries([Reply::text("So far.").using(10_000, 1_000)]);
+    let (world, session, end, _) = turn(json!({ "tokens": { "turn": 36_000 } }), &puppet).await;
+    assert_eq!((end, puppet.heard().len()), (EndReason::Budget, 1), "the summary has used it up");
+    let tokens = world.sessions.get(&session.id).await.unwrap().tokens.unwrap();
+    assert_eq!((tokens.input, tokens.output), (35_000, 1_100));
 }
