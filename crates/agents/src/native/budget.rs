@@ -82,7 +82,10 @@ impl<'a> Meter<'a> {
         };
         let turn = budget.turn.and_then(|minutes| {
             let minutes = minutes.get();
-            Some((left(self.tally.began(), minutes, Duration::ZERO)?, sentence(Scope::Turn, "be busy for", minutes, "minutes")))
+            Some((
+                left(self.tally.began(), minutes, Duration::ZERO)?,
+                sentence(Scope::Turn, "be busy for", minutes, "minutes"),
+            ))
         });
         let session = budget.session.and_then(|minutes| {
             let minutes = minutes.get();
@@ -152,7 +155,15 @@ mod tests {
 
     fn meter<'a>(budget: &'a Budget, tally: &'a Tally, before: Used) -> Meter<'a> {
         let (nothing, start) = (Used::default(), Instant::now());
-        Meter { budget, tally, earlier: tally.used(), before, busy_before: Duration::ZERO, children: nothing, start }
+        Meter {
+            budget,
+            tally,
+            earlier: tally.used(),
+            before,
+            busy_before: Duration::ZERO,
+            children: nothing,
+            start,
+        }
     }
 
     fn budget(value: serde_json::Value) -> Budget {

@@ -10,6 +10,7 @@ mod patches;
 mod processes;
 mod puppet;
 mod reading;
+mod replay;
 mod requests;
 mod retries;
 mod sandbox;

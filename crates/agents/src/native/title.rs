@@ -64,7 +64,12 @@ fn voice(inner: &Inner, answering: &ModelRef) -> Result<Voice, String> {
     inner.voice(own.or(inner.options.small_model.as_ref()).unwrap_or(answering))
 }
 
-async fn ask(inner: &Inner, voice: &Voice, session: &Session, prompt: String) -> Result<(String, Usage), String> {
+async fn ask(
+    inner: &Inner,
+    voice: &Voice,
+    session: &Session,
+    prompt: String,
+) -> Result<(String, Usage), String> {
     let mut request = voice.request(session);
     request.purpose = Purpose::Title;
     let agent = inner.agent(AGENT);

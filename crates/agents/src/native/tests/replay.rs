@@ -1,0 +1,272 @@
+//! What OpenCode was recorded doing, done again by the native loop: the same events in the same order, but for the
+//! differences that are listed here with their reasons.
+//!
+//! The model does what the recording's model did: it follows the demo's scenario of the same name, or the script in
+//! `scripts.json` where the demo's says something else. `docs/replay.md` shows the result; with `UPDATE=1` it is
+//! written anew.
+
+mod order;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use llm::demo::Scenarios;
+use protocol::message::ModelRef;
+use protocol::prompt::{Delivery, PromptInput};
+use protocol::{EventBody, PartBody, Session, ToolState};
+use serde_json::Value;
+
+use super::harness::{Person, World};
+use crate::native::Options;
+use order::{changes, sessions};
+
+/// Texts that go on until somebody stops them.
+const ENDLESS: &str = "slow:10000@20";
+
+/// Why an order is another one. A reason is shown with a letter for each scenario that needs it.
+const REASONS: [(char, &str); 11] = [
+    (
+        'a',
+        "A text ends before the call that follows it. OpenCode does the same with Anthropic's dialect; with OpenAI's it \
+         ends the text late.",
+    ),
+    ('b', "A step begins when the model is asked; OpenCode's begins with the model's first word."),
+    (
+        'c',
+        "A message is closed before idle, and idle comes once; OpenCode's comes twice, and first too early.",
+    ),
+    (
+        'd',
+        "What a failed attempt said is taken back before the next one; OpenCode leaves it, and begins the step again.",
+    ),
+    (
+        'e',
+        "The same call for the third time is asked about in whatever step it is made; OpenCode only looks at one step.",
+    ),
+    (
+        'f',
+        "Calls are made when the model has finished, one after the other where they change something; OpenCode makes \
+           them while it still speaks.",
+    ),
+    (
+        'g',
+        "What waited is ended with the turn that asked: a permission is withdrawn, a command shown as failed. OpenCode \
+           leaves the permission open, and shows the command as completed.",
+    ),
+    ('h', "An abort of an idle session says nothing."),
+    ('i', "Each prompt is answered by itself; OpenCode answers two that wait in one step."),
+    ('j', "A session that is deleted is ended first."),
+    ('k', "A request is made after its call is shown as running."),
+];
+
+/// What is replayed, how many turns it has, and which reasons its differences have.
+const SCENARIOS: [(&str, usize, &str); 38] = [
+    ("simple", 1, ""),
+    ("reasoning", 1, ""),
+    ("read_edit", 1, "a"),
+    ("parallel_tools", 1, "af"),
+    ("retry_429", 1, "b"),
+    ("overloaded_529", 1, "b"),
+    ("error_400", 1, "bc"),
+    ("error_401", 1, "bc"),
+    ("error_500_forever", 1, "bc"),
+    ("length", 1, ""),
+    ("content_filter", 1, ""),
+    ("empty", 1, ""),
+    ("todo", 1, "af"),
+    ("subagent", 1, "a"),
+    ("subagent_permission", 1, "a"),
+    ("question", 1, "ak"),
+    ("permission", 1, "a"),
+    ("permission_two", 1, "af"),
+    ("midstream_drop", 1, "d"),
+    ("midstream_error", 1, "d"),
+    ("bad_tool", 1, "a"),
+    ("bad_args", 1, "a"),
+    ("tool_error", 1, "a"),
+    ("doom_loop", 1, "e"),
+    ("doom_parallel", 1, "f"),
+    ("context_overflow", 1, "a"),
+    ("context_overflow_400", 1, "b"),
+    ("blocking_message", 1, "a"),
+    ("abort", 2, "ch"),
+    ("abort_tool", 2, "acgh"),
+    ("abort_permission", 1, "acg"),
+    ("abort_queue", 1, "c"),
+    ("perm_deny", 1, "a"),
+    ("perm_always", 1, "a"),
+    ("question_reject", 1, "ak"),
+    ("queue", 1, "i"),
+    ("multi_turn", 3, ""),
+    ("delete_busy", 1, "cj"),
+];
+
+/// Scenarios in which a process runs; in the others the clock is stopped, so that nobody waits for retries.
+const WITH_PROCESSES: [&str; 8] = [
+    "parallel_tools",
+    "permission",
+    "permission_two",
+    "subagent_permission",
+    "perm_deny",
+    "perm_always",
+    "abort_tool",
+    "abort_permission",
+];
+
+#[test]
+fn turns_tell_what_opencode_tells_but_for_differences_with_reasons() {
+    let mut page = head();
+    for (name, turns, reasons) in SCENARIOS {
+        let recorded = sessions(&recording(name));
+        let replayed = sessions(&replay(name));
+        let idles = replayed[0].iter().filter(|word| *word == "session.idle").count();
+        assert_eq!(idles, turns, "{name} is idle once for each turn: {:?}", replayed[0]);
+        assert_eq!(recorded.len(), replayed.len(), "{name} has as many children");
+        let differences: Vec<String> =
+            recorded.iter().zip(&replayed).map(|(old, new)| changes(old, new)).collect();
+        let differences = differences.join(" ").trim().to_owned();
+        assert_eq!(
+            differences.is_empty(),
+            reasons.is_empty(),
+            "{name}: a difference needs a reason, and a reason a difference: {differences}"
+        );
+        writeln!(page, "| `{name}` | {differences} | {reasons} |").unwrap();
+    }
+    let used = |letter: char| SCENARIOS.iter().any(|(_, _, reasons)| reasons.contains(letter));
+    assert!(REASONS.iter().all(|(letter, _)| used(*letter)), "a reason that nothing needs");
+    assert_page(&page);
+}
+
+fn head() -> String {
+    let mut page = "\
+# The order of events, beside OpenCode's
+
+Each scenario was recorded with OpenCode 1.18.33 (`crates/protocol/tests/fixtures/opencode`) and is replayed by a test
+with a model that does the same. Both streams are put in the same words: the kind of an event, the type of a part and its
+state, the reason to stop. The table shows where the orders differ, session by session: what only OpenCode says with `-`,
+what only Baton says with `+`. A word that moved has both. Idle comes exactly once for each turn of Baton's.
+
+Left out on both sides: `session.updated`, `session.diff` and later updates of a prompt, which come at their own pace;
+busy while busy; progress of a call that runs; how many deltas a text has; `patch` parts; what is not about a session; and
+the events that only Baton has (`prompt.*`).
+
+The page is written by the test `turns_tell_what_opencode_tells_but_for_differences_with_reasons` of `agents`; with
+`UPDATE=1` it writes the page instead of comparing it.
+
+| letter | reason |
+|---|---|
+"
+    .to_owned();
+    for (letter, reason) in REASONS {
+        writeln!(page, "| {letter} | {reason} |").unwrap();
+    }
+    page + "\n| scenario | differences | reasons |\n|---|---|---|\n"
+}
+
+fn assert_page(page: &str) {
+    let path = repository().join("docs/replay.md");
+    #[expect(clippy::disallowed_methods, reason = "how a person asks a test for a new page")]
+    let update = std::env::var_os("UPDATE").is_some();
+    if update {
+        std::fs::write(&path, page).unwrap();
+    }
+    let shown = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(shown, page, "docs/replay.md is out of date: UPDATE=1");
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What OpenCode published.
+fn recording(name: &str) -> Vec<Value> {
+    let path = repository().join(format!("crates/protocol/tests/fixtures/opencode/{name}.jsonl"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["k"] == "event").map(|mut line| line["d"].take()).collect()
+}
+
+/// What Baton publishes.
+fn replay(name: &str) -> Vec<Value> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(!WITH_PROCESSES.contains(&name));
+    builder.build().unwrap().block_on(async {
+        let mut scenarios = Scenarios::built_in().unwrap();
+        scenarios.extend(Scenarios::parse(include_str!("replay/scripts.json")).unwrap());
+        let mut world = World::with(scenarios, Options::default()).await;
+        let session = world.session().await;
+        act(name, &mut world, &session).await;
+        world.seen.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+    })
+}
+
+async fn act(name: &str, world: &mut World, session: &Session) {
+    match name {
+        "perm_deny" => prompt(world, session, "permission", Person::Refuses).await,
+        "perm_always" => prompt(world, session, "permission", Person::AlwaysAgrees).await,
+        "question_reject" => prompt(world, session, "question", Person::Refuses).await,
+        "blocking_message" => prompt(world, session, "read_edit", Person::Agrees).await,
+        "multi_turn" => {
+            for _ in 0..3 {
+                prompt(world, session, "simple", Person::Agrees).await;
+            }
+        }
+        "abort" => {
+            abort(world, session, ENDLESS, |body| matches!(body, EventBody::PartDelta(_))).await;
+            world.sessions.abort(&session.id).await.unwrap();
+            prompt(world, session, "simple", Person::Agrees).await;
+        }
+        "abort_tool" => {
+            abort(world, session, "long_tool", runs).await;
+            world.sessions.abort(&session.id).await.unwrap();
+            prompt(world, session, "simple", Person::Agrees).await;
+        }
+        "abort_permission" => {
+            abort(world, session, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
+        }
+        "abort_queue" => {
+            world.submit(session, ENDLESS, "one").await;
+            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            queue(world, session, "two").await;
+            world.sessions.abort(&session.id).await.unwrap();
+            world.until_idle(session, Person::Agrees).await;
+        }
+        "queue" => {
+            world.submit(session, "slow:150@20", "one").await;
+            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            queue(world, session, "two").await;
+            queue(world, session, "three").await;
+            world.until_idle(session, Person::Agrees).await;
+        }
+        "delete_busy" => {
+            world.submit(session, ENDLESS, "one").await;
+            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            world.sessions.delete(&session.id).await.unwrap();
+            world.until(|body| matches!(body, EventBody::SessionDeleted(_))).await;
+        }
+        _ => prompt(world, session, name, Person::Agrees).await,
+    }
+}
+
+async fn prompt(world: &mut World, session: &Session, model: &str, person: Person) {
+    world.submit(session, model, "please").await;
+    world.until_idle(session, person).await;
+}
+
+async fn queue(world: &World, session: &Session, text: &str) {
+    let model = Some(ModelRef::new("demo", "simple"));
+    let input = PromptInput { model, delivery: Some(Delivery::Queue), ..PromptInput::text(text) };
+    world.sessions.submit(&session.id, input).await.unwrap();
+}
+
+async fn abort(world: &mut World, session: &Session, model: &str, moment: impl Fn(&EventBody) -> bool) {
+    world.submit(session, model, "please").await;
+    world.until(moment).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(session, Person::Agrees).await;
+}
+
+fn runs(body: &EventBody) -> bool {
+    let EventBody::PartUpdated(it) = body else { return false };
+    matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
+}
