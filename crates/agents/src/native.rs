@@ -32,6 +32,7 @@ mod history;
 pub mod limits;
 mod options;
 pub mod permission;
+mod prepare;
 mod role;
 mod run;
 mod step;
@@ -47,7 +48,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use engine::ports::{Clock, Random, Runner};
+use engine::ports::{Clock, Draft, Prepared, Random, Runner};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
@@ -85,6 +86,10 @@ impl Runner for Native {
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let inner = Arc::clone(&self.0);
         async move { run::run(&inner, &turn).await }.boxed()
+    }
+
+    fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
+        prepare::prepare(&self.0, draft).boxed()
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// How long a runner may take to return after it was cancelled; then it is dropped.
     pub runner_grace: Duration,
+    /// How long completing a prompt may take before it is stored; then it is refused.
+    pub prepare: Duration,
     /// How long a permission or question waits for a person before it is withdrawn.
     pub request: Duration,
     /// How often the text of open parts is saved: what a crash may lose.
@@ -21,6 +23,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             runner_grace: Duration::from_millis(750),
+            prepare: Duration::from_secs(10),
             request: Duration::from_hours(1),
             checkpoint: Duration::from_millis(500),
             store_retry: Duration::from_millis(250),

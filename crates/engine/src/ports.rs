@@ -8,7 +8,7 @@ mod world;
 
 pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
 pub use reads::{Cursor, Listing, OpenPrompt, Page, Reads, Span, Stored};
-pub use runner::{ChildEnd, ChildSpec, Resolved, Runner, Runners, Unresolved, Wanted};
+pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
 pub use world::{Clock, Random, SystemClock, SystemRandom};
 

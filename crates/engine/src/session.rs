@@ -13,6 +13,6 @@ mod turn;
 mod write;
 
 pub(crate) use actor::spawn;
-pub(crate) use command::{Command, Edit};
+pub(crate) use command::{Command, Edit, Prompt};
 pub use tally::{Tally, Used};
 pub use turn::{Call, Child, ChildStarted, Turn};

@@ -8,6 +8,7 @@ mod create;
 mod edit;
 mod fork;
 mod note;
+mod prepare;
 mod read;
 mod registry;
 mod stream;
@@ -122,7 +123,8 @@ impl Sessions {
 
     /// Accepts a prompt: resolves after it is stored for good.
     pub async fn submit(&self, id: &SessionId, input: PromptInput) -> Result<Submitted, Error> {
-        self.ask(id, |reply| Command::Submit(Box::new(input), reply)).await?
+        let prompt = self.prepare(id, input).await?;
+        self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await?
     }
 
     /// Accepts a prompt and waits until it was worked on: the assistant message that answers it.

@@ -6,6 +6,7 @@ use protocol::{AssistantMessage, Message, MessageError, MessageWithParts, Part, 
 use serde_json::Value;
 
 use super::history::History;
+use super::prepare;
 
 /// In place of what a tool never answered.
 const INTERRUPTED: &str = "[Tool execution was interrupted]";
@@ -68,7 +69,12 @@ fn user(part: &Part) -> Option<UserContent> {
             Some(UserContent::Text(text.text.clone()))
         }
         // Their content is in a text part beside them.
-        PartBody::File(file) if file.mime == "text/plain" || file.mime == "application/x-directory" => None,
+        PartBody::File(file) if prepare::is_shown_as_text(&file.mime) => None,
+        // No provider can reach into this machine.
+        PartBody::File(file) if file.url.starts_with("file:") => Some(UserContent::Text(format!(
+            "[{} is not attached]",
+            file.filename.as_deref().unwrap_or(&file.url)
+        ))),
         PartBody::File(file) => Some(UserContent::File {
             mime: file.mime.clone(),
             name: file.filename.clone(),

@@ -42,6 +42,18 @@ pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
 /// Output of a running command that is shown, in characters from its end.
 pub const COMMAND_LIVE: usize = 4_000;
 
+/// How long the files that come with a prompt may take to read, all together.
+pub const ATTACH: Duration = Duration::from_secs(5);
+
+/// Files that may come with one prompt.
+pub const ATTACHMENTS: usize = 100;
+
+/// Largest attachment that is not text, in characters of its text form.
+pub const ATTACHMENT: usize = 5 * 1024 * 1024;
+
+/// The same for all attachments of a prompt together.
+pub const ATTACHED: usize = 4 * ATTACHMENT;
+
 /// Rules of `always` replies that are remembered for one directory; the oldest are forgotten.
 pub const APPROVALS: usize = 500;
 

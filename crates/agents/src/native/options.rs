@@ -9,6 +9,7 @@ use protocol::message::ModelRef;
 
 use super::agent::built_in;
 use super::guidance::Instructions;
+use super::limits;
 use super::permission::Approvals;
 use super::tools::ToolOptions;
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub budget: Budget,
     /// Bounds of waits and repetitions that are not the defaults in [`limits`](super::limits).
     pub limits: Limits,
+    /// Largest attachment that is not text, in characters of its text form; at most [`ATTACHMENT`](super::limits::ATTACHMENT).
+    pub attachment: usize,
     /// How deep subagents may nest; 0 for none at all.
     pub subagent_depth: u32,
     /// Whether a turn goes on after a person refused something.
@@ -48,6 +51,7 @@ impl Default for Options {
             compaction: Compaction::default(),
             budget: Budget::default(),
             limits: Limits::default(),
+            attachment: limits::ATTACHMENT,
             subagent_depth: 1,
             continue_on_deny: false,
             approvals: Approvals::default(),
@@ -65,6 +69,7 @@ impl fmt::Debug for Options {
             .field("compaction", &self.compaction)
             .field("budget", &self.budget)
             .field("limits", &self.limits)
+            .field("attachment", &self.attachment)
             .field("subagent_depth", &self.subagent_depth)
             .field("continue_on_deny", &self.continue_on_deny)
             .field("hidden", &self.hidden)

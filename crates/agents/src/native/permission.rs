@@ -64,6 +64,14 @@ impl<'a> Permissions<'a> {
         Self { rules, approvals, directory: directory.to_owned() }
     }
 
+    /// Allows what a person has asked for in so many words, where the rules say to ask. What they deny stays denied.
+    pub(super) fn concede(&mut self, permission: &str, pattern: &str) {
+        let approved = self.approvals.of(&self.directory);
+        if evaluate(self.rules.iter().chain(&approved), permission, pattern) == Action::Ask {
+            self.rules.push(Rule::new(permission, pattern, Action::Allow));
+        }
+    }
+
     /// Whether a tool with this permission can never be used, so that the model need not see it.
     pub(super) fn hides(&self, permission: &str) -> bool {
         self.rules

@@ -60,6 +60,8 @@ pub(super) struct Loop<'a> {
     prompts: Vec<MessageId>,
     /// Those of them that no step has begun to answer yet.
     fresh: Vec<MessageId>,
+    /// Subagents that they mention.
+    mentioned: Vec<String>,
     /// The newest of them, which a summary may have taken out of the conversation.
     asked: Option<UserMessage>,
     /// Steps that were taken.
@@ -108,6 +110,7 @@ impl<'a> Loop<'a> {
             depth,
             prompts: vec![turn.prompt.clone()],
             fresh: vec![turn.prompt.clone()],
+            mentioned: Vec::new(),
             asked: None,
             steps: 0,
             repeats: 0,
@@ -156,8 +159,10 @@ impl<'a> Loop<'a> {
             self.asked = Some(user.as_ref().clone());
         }
         for part in &message.parts {
-            if let PartBody::Subtask(task) = &part.body {
-                self.subtask(part, task).await?;
+            match &part.body {
+                PartBody::Subtask(task) => self.subtask(part, task).await?,
+                PartBody::Agent(mention) => self.mentioned.push(mention.name.clone()),
+                _ => {}
             }
         }
         if history::compaction(message).is_some() {
@@ -207,7 +212,10 @@ impl<'a> Loop<'a> {
 
     fn stage(&self) -> Flow<Stage<'a>> {
         let role = self.role()?;
-        let permissions = role.permissions(self.inner, &self.turn.session, self.depth);
+        let mut permissions = role.permissions(self.inner, &self.turn.session, self.depth);
+        for agent in &self.mentioned {
+            permissions.concede("task", agent);
+        }
         let options = &self.inner.options;
         let bench = Bench::new(&options.agents, &options.tools, &permissions);
         let prompt = self.asked.clone();

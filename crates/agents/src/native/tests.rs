@@ -2,6 +2,7 @@
 
 mod abort;
 mod aborts;
+mod attachments;
 mod budgets;
 mod compaction;
 mod harness;

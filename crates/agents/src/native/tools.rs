@@ -36,7 +36,10 @@ use workspace::files::Root;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
+pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};
+pub(super) use paths::away;
+pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
 pub(super) use task::report;
 

@@ -50,6 +50,7 @@ pub(super) fn native(
         compaction: config.compaction.clone().unwrap_or_default(),
         budget: config.budget.clone().unwrap_or_default(),
         limits: config.limits.clone().unwrap_or_default(),
+        attachment: attachment(config),
         subagent_depth: config.subagent_depth.unwrap_or(1),
         continue_on_deny: experimental.and_then(|it| it.continue_loop_on_deny).unwrap_or(false),
         approvals: ground.approvals.clone(),
@@ -62,6 +63,13 @@ pub(super) fn native(
             ..ToolOptions::default()
         },
     }
+}
+
+/// The largest attachment. More than the loop takes by itself cannot be had.
+fn attachment(config: &Config) -> usize {
+    let image = config.attachment.as_ref().and_then(|attachment| attachment.image.as_ref());
+    let written = image.and_then(|image| image.max_base64_bytes);
+    written.and_then(|most| usize::try_from(most.get()).ok()).unwrap_or(native::limits::ATTACHMENT)
 }
 
 /// The bounds of the engine.

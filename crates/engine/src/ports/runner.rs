@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use protocol::{EndReason, Session, SessionId, TurnEnd, message::ModelRef};
+use futures::future::{self, BoxFuture, FutureExt};
+use protocol::{EndReason, MessageError, Session, SessionId, TurnEnd, message::ModelRef, prompt::PartInput};
 
 use crate::session::Turn;
 
@@ -12,6 +12,33 @@ use crate::session::Turn;
 pub trait Runner: Send + Sync {
     /// Works on one prompt until there is nothing left to say.
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd>;
+
+    /// Completes what a person says before it is stored, such as by reading the files that come with it: what is
+    /// stored is what was there when it was said. An error refuses the prompt. It is dropped after
+    /// [`Limits::prepare`](crate::limits::Limits::prepare).
+    fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
+        future::ready(Ok(Prepared { parts: draft.parts, warnings: Vec::new() })).boxed()
+    }
+}
+
+/// A prompt that is about to be stored.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    /// The session it is for.
+    pub session: &'a Session,
+    /// The agent that is to answer.
+    pub agent: &'a str,
+    /// What is said.
+    pub parts: Vec<PartInput>,
+}
+
+/// A prompt that is complete.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// What is stored.
+    pub parts: Vec<PartInput>,
+    /// What could not be completed, for people.
+    pub warnings: Vec<MessageError>,
 }
 
 /// Finds the runner for what a prompt asks for.

@@ -1,7 +1,7 @@
 //! Everything an actor can be asked from outside.
 
 use protocol::{
-    MessageId, Part, PartId, Session, SessionId,
+    MessageError, MessageId, Part, PartId, Session, SessionId,
     agent_event::Answer,
     prompt::{PromptInput, SessionPatch},
 };
@@ -12,7 +12,7 @@ use crate::{Error, sessions::Submitted};
 /// A command to a session actor. A dropped reply means that the session is gone.
 pub(crate) enum Command {
     /// Accept a prompt.
-    Submit(Box<PromptInput>, oneshot::Sender<Result<Submitted, Error>>),
+    Submit(Box<Prompt>, oneshot::Sender<Result<Submitted, Error>>),
     /// Stop, and answer when idle.
     Abort(oneshot::Sender<()>),
     /// The server goes down: stop, and answer when idle.
@@ -42,6 +42,20 @@ pub(crate) enum Command {
     Delete(oneshot::Sender<Result<(), Error>>),
     /// Nothing but start up, which repairs what a dead owner left.
     Settle(oneshot::Sender<()>),
+}
+
+/// A prompt that is ready to be stored.
+pub(crate) struct Prompt {
+    /// What a person said.
+    pub(crate) input: PromptInput,
+    /// What could not be completed.
+    pub(crate) warnings: Vec<MessageError>,
+}
+
+impl From<PromptInput> for Prompt {
+    fn from(input: PromptInput) -> Self {
+        Self { input, warnings: Vec::new() }
+    }
 }
 
 /// A change that a person makes by hand.

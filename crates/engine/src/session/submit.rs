@@ -2,7 +2,7 @@
 
 use protocol::{
     EventBody, Extra, Message, MessageId, MessageWithParts, Part, PartBody, Rest, UserMessage,
-    event::{PartInfo, PromptQueued},
+    event::{PartInfo, PromptQueued, SessionFailed},
     message::{ModelRef, UserTime},
     part::TextPart,
     prompt::{Delivery, PartInput, PartInputBody, PromptInput},
@@ -11,10 +11,10 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use super::actor::Actor;
+use super::{actor::Actor, command::Prompt};
 use crate::{
     Error,
-    limits::{MAX_PARTS, MAX_WAITING},
+    limits::MAX_WAITING,
     ports::{Resolved, Wanted},
     sessions::Submitted,
 };
@@ -23,30 +23,24 @@ use crate::{
 type Start = Option<(MessageId, Delivery)>;
 
 impl Actor {
-    pub(super) async fn submit(&mut self, input: PromptInput) -> Result<(Submitted, Start), Error> {
+    pub(super) async fn submit(&mut self, prompt: Prompt) -> Result<(Submitted, Start), Error> {
         if self.shared().registry.is_closed() {
             return Err(Error::Closing);
         }
         if self.delete.is_some() {
             return Err(Error::no_session(&self.session.id));
         }
-        if let Some(id) = &input.message_id
+        if let Some(id) = &prompt.input.message_id
             && let Some(known) = self.shared().reads.message(&self.session.id, id).await?
         {
             return self.repeat(known).await;
-        }
-        let parts = input.parts.len();
-        if parts > MAX_PARTS {
-            return Err(Error::Invalid(format!(
-                "a prompt may have at most {MAX_PARTS} parts, this one has {parts}"
-            )));
         }
         if self.life.waiting() >= MAX_WAITING {
             return Err(Error::Overloaded(format!(
                 "{MAX_WAITING} prompts are waiting in this session already"
             )));
         }
-        self.accept(input).await
+        self.accept(prompt).await
     }
 
     /// The same `messageID` again: nothing happens twice, but the caller learns how it ends.
@@ -72,7 +66,8 @@ impl Actor {
         receive
     }
 
-    async fn accept(&mut self, input: PromptInput) -> Result<(Submitted, Start), Error> {
+    async fn accept(&mut self, prompt: Prompt) -> Result<(Submitted, Start), Error> {
+        let Prompt { input, warnings } = prompt;
         let model = input
             .model
             .clone()
@@ -85,6 +80,14 @@ impl Actor {
         self.forget_reverted().await?;
         let message = self.store_prompt(input, &resolved);
         let id = message.info.id().clone();
+        for warning in warnings {
+            let (session_id, error) = (Some(self.session.id.clone()), Some(warning));
+            self.unsaved.push(EventBody::SessionError(SessionFailed {
+                session_id,
+                error,
+                extra: Extra::new(),
+            }));
+        }
         if !no_reply {
             let (session_id, message_id) = (self.session.id.clone(), id.clone());
             let queued = PromptQueued { session_id, message_id, delivery, extra: Extra::new() };

@@ -1,6 +1,6 @@
 //! Files that models look at rather than read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -30,12 +30,13 @@ impl Media {
 /// Reads an image or a PDF; nothing if the file is neither.
 pub fn media(path: &Path) -> Result<Option<Media>, Error> {
     let mut opening = [0; 16];
-    let file = File::open(path).map_err(Error::io(path))?;
-    let about = file.metadata().map_err(Error::io(path))?;
-    // A pipe may never say anything, and a directory is somebody else's subject.
+    // Looked at before it is opened: opening a pipe waits for somebody to write into it. A directory is somebody
+    // else's subject.
+    let about = fs::metadata(path).map_err(Error::io(path))?;
     if !about.is_file() {
         return Ok(None);
     }
+    let file = File::open(path).map_err(Error::io(path))?;
     let read = file.take(16).read(&mut opening).map_err(Error::io(path))?;
     let Some(mime) = mime(opening.get(..read).unwrap_or_default()) else { return Ok(None) };
     if about.len() > MAX_MEDIA {
@@ -81,7 +82,18 @@ mod tests {
             assert!(found.is_none_or(|media| media.bytes == opening));
         }
         assert_eq!(media(&std::env::temp_dir()).unwrap(), None);
+        assert_eq!(media(Path::new("/dev/zero")).unwrap(), None);
         assert!(matches!(media(Path::new("/no/such/file")), Err(Error::NotFound(_))));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_into_is_not_waited_for() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let directory = tempfile::TempDir::new().unwrap();
+        let pipe = directory.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert_eq!(media(&pipe).unwrap(), None);
+        assert!(matches!(crate::files::read(&pipe, crate::files::Window::default()), Err(Error::Binary(_))));
     }
 
     #[test]

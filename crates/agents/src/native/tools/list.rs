@@ -1,12 +1,12 @@
 //! `list`: the entries of a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workspace::files;
+use workspace::files::{self, Listing};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object, paths};
@@ -60,17 +60,25 @@ impl Tool for List {
 pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, Failure> {
     let directory = path.clone();
     let listing = paths::blocking(move || files::list(&directory)).await??;
+    let metadata = object(json!({
+        "count": listing.names.len(),
+        "truncated": listing.omitted > 0,
+        "preview": listing.names.join("\n"),
+        "loaded": [],
+    }));
+    Ok(Output::new(call.root.relative(&path), entries(&path, &listing), metadata))
+}
+
+/// The entries of a directory as the model sees them.
+pub(in crate::native) fn entries(path: &Path, listing: &Listing) -> String {
     let count = listing.names.len();
     let remark = match listing.omitted {
         0 => format!("({count} entries)"),
         omitted => format!("(Showing {count} of {} entries)", count + omitted),
     };
     let names = listing.names.join("\n");
-    let output = format!(
+    format!(
         "<path>{}</path>\n<type>directory</type>\n<entries>\n{names}\n\n{remark}\n</entries>",
         path.to_string_lossy()
-    );
-    let metadata =
-        object(json!({ "count": count, "truncated": listing.omitted > 0, "preview": names, "loaded": [] }));
-    Ok(Output::new(call.root.relative(&path), output, metadata))
+    )
 }

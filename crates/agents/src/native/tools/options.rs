@@ -34,7 +34,7 @@ pub struct Skill {
 
 impl ToolOptions {
     /// Directories outside of the project that may be read without asking.
-    pub(super) fn readable(&self) -> impl Iterator<Item = PathBuf> {
+    pub(in crate::native) fn readable(&self) -> impl Iterator<Item = PathBuf> {
         let shelf = self.shelf.iter().map(Shelf::directory);
         let skills = self.skills.iter().filter_map(|skill| skill.path.parent());
         shelf.chain(skills).filter_map(|directory| directory.canonicalize().ok())

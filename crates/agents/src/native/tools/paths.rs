@@ -37,7 +37,7 @@ async fn find(call: &Call<'_>, path: &str, looks: bool) -> Result<PathBuf, Failu
 }
 
 /// The wish to use directories outside of the project.
-pub(super) fn away(directories: &[PathBuf]) -> Wish {
+pub(in crate::native) fn away(directories: &[PathBuf]) -> Wish {
     let patterns: Vec<String> =
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
     let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();

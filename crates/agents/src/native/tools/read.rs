@@ -112,14 +112,19 @@ async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, F
     let text = if media.is_image() { "Image read successfully" } else { "PDF read successfully" };
     let metadata = object(json!({ "preview": text, "truncated": false, "loaded": [] }));
     let mut output = Output::new(call.root.relative(path), text, metadata);
-    output.attachments.push(FilePart {
+    output.attachments.push(embedded(path, media));
+    remind(call, path, output).await
+}
+
+/// A picture or document with all that is in it.
+pub(in crate::native) fn embedded(path: &Path, media: &Media) -> FilePart {
+    FilePart {
         mime: media.mime.to_owned(),
         filename: path.file_name().map(|name| name.to_string_lossy().into_owned()),
         url: format!("data:{};base64,{}", media.mime, BASE64_STANDARD.encode(&media.bytes)),
         source: None,
         extra: Extra::new(),
-    });
-    remind(call, path, output).await
+    }
 }
 
 /// Adds the instructions that lie beside the file.
@@ -131,7 +136,8 @@ async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Outp
     Ok(output)
 }
 
-fn show(title: &str, path: &Path, page: &Page) -> Output {
+/// Some lines of a file as the model sees them.
+pub(in crate::native) fn numbered(path: &Path, page: &Page) -> String {
     let path = path.to_string_lossy();
     let mut output = format!("<path>{path}</path>\n<type>file</type>\n<content>\n");
     for (line, number) in page.lines.iter().zip(page.first..) {
@@ -155,6 +161,12 @@ fn show(title: &str, path: &Path, page: &Page) -> Output {
         }
     };
     output.push_str("</content>");
+    output
+}
+
+fn show(title: &str, path: &Path, page: &Page) -> Output {
+    let output = numbered(path, page);
+    let (first, last, total) = (page.first, page.last(), page.total);
     let preview: Vec<&str> = page.lines.iter().take(PREVIEW).map(String::as_str).collect();
     let metadata = object(json!({
         "preview": preview.join("\n"),
@@ -162,7 +174,7 @@ fn show(title: &str, path: &Path, page: &Page) -> Output {
         "loaded": [],
         "display": {
             "type": "file",
-            "path": path,
+            "path": path.to_string_lossy(),
             "text": page.lines.join("\n"),
             "lineStart": first,
             "lineEnd": last,

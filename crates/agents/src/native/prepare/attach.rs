@@ -1,0 +1,227 @@
+//! Reading what is attached, within bounds and within what the agent may read.
+
+use std::path::{Path, PathBuf};
+
+use protocol::part::FilePart;
+use protocol::prompt::PartInputBody;
+use protocol::{Extra, Session};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+use workspace::files::{self, Listing, Media, Page, Place, Root, Window};
+
+use super::address::Address;
+use super::{DIRECTORY, Piece, is_text, name};
+use crate::native::permission::{Pattern, Permissions, Verdict, Wish};
+use crate::native::{Inner, agent, limits, system, tools};
+
+/// What a file turns out to be.
+enum Found {
+    Text(Page),
+    Media(Media),
+    Directory(Listing),
+}
+
+/// Where attachments of one prompt are read.
+pub(super) struct Desk<'a> {
+    inner: &'a Inner,
+    session: &'a Session,
+    permissions: Permissions<'a>,
+    /// When nothing more is read.
+    deadline: Instant,
+    /// How much there is already of what is not text.
+    attached: usize,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(inner: &'a Inner, session: &'a Session, agent: &str) -> Self {
+        let rules = agent::rules(inner.agent(agent), session);
+        let permissions = Permissions::new(rules, &inner.options.approvals, &session.directory);
+        Self { inner, session, permissions, deadline: Instant::now() + limits::ATTACH, attached: 0 }
+    }
+
+    /// Reads one attachment. An error refuses the prompt.
+    pub(super) async fn file(&mut self, file: FilePart) -> Result<Piece, String> {
+        if is_resource(&file) {
+            return Ok(Piece::missing(name(&file), "resources of MCP servers cannot be read yet"));
+        }
+        match Address::parse(&file.url) {
+            Ok(Address::Data(data)) if is_text(&file.mime) => Ok(match data.text() {
+                Ok(text) => {
+                    let told = [format!("The user attached {}:", name(&file)), text];
+                    Piece::told(told, PartInputBody::File(file))
+                }
+                Err(why) => Piece::missing(name(&file), &why),
+            }),
+            Ok(Address::Data(data)) => {
+                self.weigh(name(&file), data.size())?;
+                let url = data.embedded(&file.mime);
+                Ok(Piece::told([], PartInputBody::File(FilePart { url, ..file })))
+            }
+            Ok(Address::Web) => Ok(web(file)),
+            Ok(Address::File(path, window)) => self.local(file, path, window).await,
+            Err(why) => Ok(Piece::missing(name(&file), &why)),
+        }
+    }
+
+    /// A file of this machine.
+    async fn local(
+        &mut self,
+        file: FilePart,
+        path: PathBuf,
+        window: Option<Window>,
+    ) -> Result<Piece, String> {
+        let place = match self.locate(&path).await {
+            Ok(place) => place,
+            Err(why) => return Ok(Piece::missing(name(&file), &why)),
+        };
+        let path = place.path.clone();
+        let found = match within(self.deadline, move || look(&path, window.unwrap_or_default())).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(files::Error::MediaTooLarge { size, .. })) => {
+                let size = usize::try_from(size).unwrap_or(usize::MAX).div_ceil(3).saturating_mul(4);
+                return Err(too_large(name(&file), size, self.most()));
+            }
+            Ok(Err(error)) => return Ok(Piece::missing(name(&file), &error.to_string())),
+            Err(why) => return Ok(Piece::missing(name(&file), &why)),
+        };
+        let attached = |kind: &str| format!("The user attached the {kind} {}:", place.path.display());
+        let (told, part) = match found {
+            Found::Text(page) => {
+                let text = tools::numbered(&place.path, &page);
+                (vec![attached("file"), text], FilePart { mime: "text/plain".to_owned(), ..file })
+            }
+            Found::Directory(listing) => {
+                let text = tools::entries(&place.path, &listing);
+                (vec![attached("directory"), text], FilePart { mime: DIRECTORY.to_owned(), ..file })
+            }
+            Found::Media(media) => {
+                let embedded = tools::embedded(&place.path, &media);
+                self.weigh(name(&file), embedded.url.len())?;
+                let filename = file.filename.or(embedded.filename);
+                (Vec::new(), FilePart { mime: embedded.mime, url: embedded.url, filename, ..file })
+            }
+        };
+        Ok(Piece::told(told, PartInputBody::File(part)))
+    }
+
+    /// Where a path leads, if the agent may look there without asking.
+    async fn locate(&self, path: &Path) -> Result<Place, String> {
+        let directory = PathBuf::from(&self.session.directory);
+        let top = PathBuf::from(system::worktree(self.session));
+        let tools = self.inner.options.tools.clone();
+        let path = path.to_string_lossy().into_owned();
+        let found = within(self.deadline, move || {
+            let root = Root::within(&directory, &top)?;
+            let place = root.locate(&path)?;
+            let relative = root.relative(&place.path);
+            let known = place.inside || tools.readable().any(|readable| place.path.starts_with(readable));
+            let away = match place.path.parent() {
+                _ if known => None,
+                Some(parent) if !place.path.is_dir() => Some(parent.to_owned()),
+                _ => Some(place.path.clone()),
+            };
+            Ok::<_, files::Error>((place, relative, away))
+        });
+        let (place, relative, away) = found.await?.map_err(|error| error.to_string())?;
+        let read = Wish {
+            permission: "read",
+            patterns: vec![Pattern::plain(relative)],
+            always: Vec::new(),
+            metadata: Extra::new(),
+        };
+        for wish in away.map(|away| tools::away(&[away])).into_iter().chain([read]) {
+            match self.permissions.judge(&wish) {
+                Verdict::Allowed => {}
+                Verdict::Ask => {
+                    return Err(format!(
+                        "the rules say to ask before it is read ({}); the agent can read it with its tool, and \
+                         will ask",
+                        wish.permission
+                    ));
+                }
+                Verdict::Denied(_) => {
+                    return Err(format!("the rules say that it may not be read ({})", wish.permission));
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    /// Counts what no model reads as text.
+    fn weigh(&mut self, name: &str, size: usize) -> Result<(), String> {
+        if size > self.most() {
+            return Err(too_large(name, size, self.most()));
+        }
+        self.attached = self.attached.saturating_add(size);
+        if self.attached > limits::ATTACHED {
+            let most = limits::ATTACHED;
+            return Err(format!(
+                "what is attached to the prompt is too large: more than {most} bytes in base64"
+            ));
+        }
+        Ok(())
+    }
+
+    fn most(&self) -> usize {
+        self.inner.options.attachment.min(limits::ATTACHMENT)
+    }
+}
+
+/// Whether it is something an MCP server offers.
+fn is_resource(file: &FilePart) -> bool {
+    let kind = file.source.as_ref().and_then(|source| source.get("type")).and_then(Value::as_str);
+    kind == Some("resource")
+}
+
+/// Something in the web. Providers fetch pictures and documents themselves; text is left to the agent.
+fn web(file: FilePart) -> Piece {
+    let told = is_text(&file.mime)
+        .then(|| format!("The user attached {}. It was not fetched; do so if it matters.", file.url));
+    Piece::told(told, PartInputBody::File(file))
+}
+
+fn too_large(name: &str, size: usize, most: usize) -> String {
+    format!(
+        "{name} is too large to be attached: {size} bytes in base64, and at most {most} are sent; make it smaller"
+    )
+}
+
+/// What a path leads to. Blocks.
+fn look(path: &Path, window: Window) -> Result<Found, files::Error> {
+    if path.is_dir() {
+        return files::list(path).map(Found::Directory);
+    }
+    if let Some(media) = files::media(path)? {
+        return Ok(Found::Media(media));
+    }
+    files::read(path, window).map(Found::Text)
+}
+
+/// Waits for something that blocks, but not for ever: a share whose server is gone answers nobody.
+async fn within<T: Send + 'static>(
+    deadline: Instant,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    match timeout_at(deadline, spawn_blocking(work)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(format!("reading it broke ({error})")),
+        Err(_) => Err("reading it takes too long".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_share_that_does_not_answer() {
+        let (answer, share) = mpsc::channel::<()>();
+        let read = within(Instant::now() + Duration::from_millis(20), move || share.recv());
+        assert_eq!(read.await.unwrap_err(), "reading it takes too long");
+        drop(answer);
+    }
+}

@@ -1,0 +1,226 @@
+//! What comes with a prompt: files that are read when it is said, and mentions of agents.
+
+use std::fs;
+use std::sync::Arc;
+
+use llm::Purpose;
+use protocol::prompt::PromptInput;
+use protocol::request::{Action, Rule};
+use protocol::{EventBody, MessageWithParts, PartBody, Session};
+use serde_json::{Value, json};
+
+use super::harness::{Person, World};
+use super::puppet::{Puppet, Reply, short};
+use crate::native::limits::ATTACHMENT;
+use crate::native::{Options, built_in};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
+
+/// What a prompt with these parts became.
+struct Said {
+    world: World,
+    session: Session,
+    message: MessageWithParts,
+    /// What the model was told.
+    told: String,
+}
+
+impl Said {
+    /// The parts in short.
+    fn parts(&self) -> Vec<String> {
+        let directory = self.world.home().directory;
+        let part = |body: &PartBody| match body {
+            PartBody::Text(text) if text.synthetic == Some(true) => format!("({})", text.text),
+            PartBody::Text(text) => text.text.clone(),
+            PartBody::File(file) => format!("{} {}", file.mime, file.url),
+            PartBody::Agent(agent) => format!("@{}", agent.name),
+            other => panic!("{other:?}"),
+        };
+        self.message.parts.iter().map(|it| part(&it.body).replace(&directory, "/project")).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let error = |body: &EventBody| match body {
+            EventBody::SessionError(it) => Some(it.error.as_ref()?.message().to_owned()),
+            _ => None,
+        };
+        self.world.seen.iter().filter_map(|event| error(&event.body)).collect()
+    }
+}
+
+fn prompt(parts: &Value) -> PromptInput {
+    serde_json::from_value(json!({ "parts": parts, "model": { "providerID": "demo", "modelID": "m" } }))
+        .unwrap()
+}
+
+/// Says something with attachments in a project with these files.
+async fn say(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> Said {
+    let puppet = Puppet::default();
+    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
+    for (name, content) in files {
+        let path = world.project.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let session = world.session().await;
+    let parts = parts(&format!("file://{}", world.home().directory));
+    world.sessions.submit(&session.id, prompt(&parts)).await.unwrap();
+    world.until_idle(&session, Person::Refuses).await;
+    let message = world.messages(&session).await.remove(0);
+    let told = short(&puppet.asked(Purpose::Turn)[0].messages);
+    Said { world, session, message, told }
+}
+
+fn file(mime: &str, url: impl Into<String>) -> Value {
+    json!({ "type": "file", "mime": mime, "url": url.into(), "filename": "it" })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_file_is_told_as_the_read_tool_shows_it() {
+    let said = say(&[("a.txt", b"one\ntwo\nthree\n")], |at| {
+        json!([{ "type": "text", "text": "look" }, file("text/plain", format!("{at}/a.txt?start=2&end=2"))])
+    })
+    .await;
+    let [words, notice, text, part] = said.parts().try_into().unwrap();
+    assert_eq!(words, "look");
+    assert_eq!(notice, "(The user attached the file /project/a.txt:)");
+    assert!(text.contains("<path>/project/a.txt</path>") && text.contains("\n2: two\n"), "{text}");
+    assert!(!text.contains("one") && !text.contains("three"), "{text}");
+    assert_eq!(part, "text/plain file:///project/a.txt?start=2&end=2");
+    assert!(said.warnings().is_empty());
+    assert_eq!(said.told.matches('|').count(), 2, "the file itself is not told: {}", said.told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_attached_stays_as_it_was_when_it_was_said() {
+    let mut said =
+        say(&[("a.txt", b"before\n")], |at| json!([file("text/plain", format!("{at}/a.txt"))])).await;
+    fs::write(said.world.project.path().join("a.txt"), "after\n").unwrap();
+    said.world.submit(&said.session, "m", "again").await;
+    said.world.until_idle(&said.session, Person::Refuses).await;
+    let first = said.world.messages(&said.session).await.remove(0);
+    assert_eq!(first, said.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn directories_pictures_and_data_are_attached() {
+    let said = say(&[("src/main.rs", b"fn main() {}"), ("a.png", PNG)], |at| {
+        json!([
+            file("application/x-directory", format!("{at}/src")),
+            file("image/png", format!("{at}/a.png")),
+            file("text/plain", "data:text/plain;base64,aGVsbG8="),
+            file("application/pdf", "data:application/pdf;base64,AAAA"),
+            file("image/png", "https://x.test/a.png"),
+        ])
+    })
+    .await;
+    let parts = said.parts();
+    assert!(parts[1].contains("main.rs") && parts[2].starts_with("application/x-directory file://"));
+    assert_eq!(parts[3], "image/png data:image/png;base64,iVBORw0KGgogYW5kIHNvIG9u");
+    assert_eq!(&parts[4..6], ["(The user attached it:)", "(hello)"]);
+    assert_eq!(parts[7], "application/pdf data:application/pdf;base64,AAAA");
+    assert_eq!(parts[8], "image/png https://x.test/a.png");
+    assert!(
+        said.told.contains("<image/png> | The user attached it: | hello | <application/pdf> | <image/png>")
+    );
+    assert!(said.warnings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    fs::write(outside.path(), "a secret").unwrap();
+    let outside = format!("file://{}", outside.path().canonicalize().unwrap().display());
+    let said = say(&[(".env", b"KEY=secret"), ("b.bin", b"\x7fELF\0\0")], |at| {
+        json!([
+            file("text/plain", format!("{at}/none.txt")),
+            file("text/plain", format!("{at}/.env")),
+            file("text/plain", format!("{at}/b.bin")),
+            file("text/plain", format!("{at}/../../../../../../../../../../../dev/zero")),
+            file("text/plain", outside.clone()),
+            file("text/plain", "gopher://x"),
+            file("text/plain", "data:text/plain;base64,!"),
+            { "type": "file", "mime": "text/plain", "url": "x:y", "source": { "type": "resource" } },
+        ])
+    })
+    .await;
+    let parts = said.parts();
+    assert_eq!(parts.len(), 8, "{parts:?}");
+    for (part, why) in parts.iter().zip([
+        "File not found",
+        "the rules say to ask before it is read (read)",
+        "binary",
+        "the rules say to ask before it is read (external_directory)",
+        "the rules say to ask before it is read (external_directory)",
+        "not with gopher:",
+        "no base64",
+        "MCP",
+    ]) {
+        assert!(part.contains("could not be attached: ") && part.contains(why), "{part} / {why}");
+        assert!(!part.contains("secret"), "{part}");
+    }
+    assert_eq!(said.warnings().len(), 8);
+    assert!(said.told.contains("could not be attached"), "{}", said.told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_a_gigabyte_costs_nothing() {
+    let world = World::new().await;
+    let path = world.project.path().join("huge");
+    fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    let session = world.session().await;
+    let url = format!("file://{}/huge", world.home().directory);
+    let mut input = prompt(&json!([file("text/plain", url)]));
+    input.no_reply = Some(true);
+    let stored = world.sessions.submit(&session.id, input).await.unwrap().message;
+    let PartBody::Text(text) = &stored.parts[0].body else { panic!("{stored:?}") };
+    assert!(text.text.contains("too large"), "{}", text.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_model_takes_refuses_the_prompt() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let picture = |size: usize| file("image/png", format!("data:image/png;base64,{}", "A".repeat(size)));
+    let refused = async |parts: Value| {
+        world.sessions.submit(&session.id, prompt(&parts)).await.unwrap_err().to_string()
+    };
+    let error = refused(json!([picture(ATTACHMENT + 1)])).await;
+    assert!(error.starts_with("it is too large to be attached: 5242881 bytes in base64"), "{error}");
+    let error = refused(json!(vec![picture(ATTACHMENT); 5])).await;
+    assert!(error.contains("is too large: more than"), "{error}");
+    let path = world.project.path().join("a.png");
+    fs::write(&path, PNG).unwrap();
+    fs::File::options().append(true).open(&path).unwrap().set_len(1 << 30).unwrap();
+    let error = refused(json!([file("image/png", format!("file://{}/a.png", world.home().directory))])).await;
+    assert!(error.starts_with("it is too large to be attached: "), "{error}");
+    let error = refused(json!(vec![file("text/plain", "data:,x"); 101])).await;
+    assert_eq!(error, "a prompt may have at most 100 files attached, this one has 101");
+    assert!(world.messages(&session).await.is_empty(), "nothing was stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mention_is_explained_and_allows_the_subagent() {
+    let call = json!({ "description": "look", "prompt": "look around", "subagent_type": "explore" });
+    let puppet = Puppet::new([Reply::call("c1", "task", call), Reply::text("found"), Reply::text("done")]);
+    let agents = built_in(&[Rule::new("task", "*", Action::Ask)]);
+    let options = Options { agents, ..Options::default() };
+    let mut world = World::around(Arc::new(puppet.clone()), options).await;
+    let session = world.session().await;
+    let parts = json!([{ "type": "text", "text": "ask @explore and @nobody" },
+        { "type": "agent", "name": "explore" }, { "type": "agent", "name": "nobody" }]);
+    world.sessions.submit(&session.id, prompt(&parts)).await.unwrap();
+    world.until_idle(&session, Person::Refuses).await;
+    let asked = world.seen.iter().any(|event| matches!(event.body, EventBody::PermissionAsked(_)));
+    assert!(!asked, "the mention was the permission");
+    let message = world.messages(&session).await.remove(0);
+    let said = Said { told: puppet.heard().remove(0), world, session, message };
+    let [words, told, mention, other] = said.parts().try_into().unwrap();
+    assert_eq!(
+        (words.as_str(), mention.as_str(), other.as_str()),
+        ("ask @explore and @nobody", "@explore", "@nobody")
+    );
+    assert!(told.contains("subagent_type \"explore\""), "{told}");
+    assert_eq!(said.warnings(), ["@nobody was not called: there is no such subagent"]);
+    assert!(matches!(&said.world.tools(&said.session).await[0], protocol::ToolState::Completed(_)));
+}

@@ -1,0 +1,63 @@
+//! What a prompt becomes before it is stored.
+//!
+//! This is done here and not by the session's actor: reading what is attached may take its time, and a turn that is
+//! running, or somebody who wants to stop it, must not wait for that.
+
+use protocol::{
+    SessionId,
+    prompt::{PartInput, PartInputBody, PromptInput},
+};
+use tokio::time::timeout;
+
+use super::Sessions;
+use crate::{
+    Error,
+    limits::MAX_PARTS,
+    ports::{Draft, Prepared, Wanted},
+    session::Prompt,
+};
+
+impl Sessions {
+    /// Lets who is going to answer complete a prompt.
+    pub(super) async fn prepare(&self, id: &SessionId, mut input: PromptInput) -> Result<Prompt, Error> {
+        let count = input.parts.len();
+        if count > MAX_PARTS {
+            return Err(Error::Invalid(format!(
+                "a prompt may have at most {MAX_PARTS} parts, this one has {count}"
+            )));
+        }
+        if input.parts.iter().all(is_complete) || self.is_repeated(id, &input).await? {
+            return Ok(input.into());
+        }
+        let session = self.get(id).await?;
+        let wanted = Wanted { session: &session, agent: input.agent.as_deref(), model: input.model.as_ref() };
+        let resolved = self.shared.runners.resolve(wanted).await?;
+        let parts = std::mem::take(&mut input.parts);
+        let draft = Draft { session: &session, agent: &resolved.agent, parts };
+        let most = self.shared.limits.prepare;
+        let prepared = timeout(most, resolved.runner.prepare(draft)).await.map_err(|_| {
+            let seconds = most.as_secs();
+            Error::Invalid(format!(
+                "what is attached to the prompt could not be read within {seconds} seconds; send it without, or try again"
+            ))
+        })?;
+        let Prepared { parts, warnings } = prepared.map_err(Error::Invalid)?;
+        Ok(Prompt { input: PromptInput { parts, ..input }, warnings })
+    }
+
+    /// Whether the prompt was accepted before: nothing that is attached is looked at again.
+    async fn is_repeated(&self, id: &SessionId, input: &PromptInput) -> Result<bool, Error> {
+        match &input.message_id {
+            Some(message) => Ok(self.shared.reads.message(id, message).await?.is_some()),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Whether a part says all by itself.
+fn is_complete(part: &PartInput) -> bool {
+    match part.body {
+        PartInputBody::Text(_) | PartInputBody::Subtask(_) | PartInputBody::Compaction(_) => true,
+        PartInputBody::File(_) | PartInputBody::Agent(_) => false,
+    }
+}
