@@ -144,6 +144,30 @@ for (const [name, connect] of clients) {
     await baton.stop()
   })
 
+  test(`${name}: who connects late is told who is busy and what waits for an answer`, async () => {
+    const baton = await Baton.start()
+    const sdk = connect(baton)
+    const early = await record(sdk.subscribe)
+    const { id } = await ok(sdk.create())
+    await ok(sdk.promptAsync(id, ask("permission")))
+    const asked = await early.tape.type("permission.asked", id)
+    const late = await record(sdk.subscribe)
+    assert.deepEqual((await late.tape.type("session.status", id)).properties.status, { type: "busy" })
+    assert.deepEqual((await late.tape.type("permission.asked", id)).properties, asked.properties)
+    const everywhere = await record(sdk.globalEvents)
+    const again = ({ payload }) => payload.type === "permission.asked"
+    assert.equal((await everywhere.tape.until(again, "the permission")).directory, baton.directory)
+    await ok(sdk.permission(asked.properties, "once"))
+    await late.tape.idle(id)
+    assert.equal(idlePairs(late.tape.of(id)).get(id), 1)
+    const after = await record(sdk.subscribe)
+    const { id: next } = await ok(sdk.create())
+    await after.tape.type("session.created", next)
+    assert.deepEqual(after.tape.of(id), [], "nothing is said about who is idle")
+    await Promise.all([early, late, everywhere, after].map((events) => events.close()))
+    await baton.stop()
+  })
+
   test(`${name}: the SDK's own stream survives the crash of the server`, async () => {
     const baton = await Baton.start()
     const sdk = connect(baton)
@@ -164,7 +188,8 @@ for (const [name, connect] of clients) {
     await events.tape.idle(id, 2)
     const statuses = story(events.tape.of(id).filter((event) => event.type === "session.status"))
     assert.deepEqual(
-      statuses,
+      // Whoever comes back is told again that it is busy.
+      statuses.filter((status, at) => status !== statuses[at - 1]),
       ["BUSY", "IDLE(interrupted)", "BUSY", "IDLE(completed)"],
       "what ran is ended, what waited is run, and the client hears of both",
     )

@@ -24,15 +24,17 @@ describe("the terminal interface", () => {
     await model?.stop()
   })
 
-  // Attaches, and waits until prompts can be typed.
-  const attach = async (...args) => {
+  // Attaches, and waits until this is on the screen: without a session, until prompts can be typed.
+  const open = async (args, wanted) => {
     const command = opencode("attach", baton.url, ...args)
     const name = `terminal-${terminals.length}`
     const terminal = await Terminal.start(baton.world, name, command, environment(baton.world))
     terminals.push(terminal)
-    await terminal.shows(/Build · Main Scripted/)
+    await terminal.shows(wanted)
     return terminal
   }
+  const attach = () => open([], /Build · Main Scripted/)
+  const attachTo = (session, wanted) => open(["--session", session], wanted)
 
   const say = async (terminal, text) => {
     await terminal.type(text)
@@ -159,12 +161,28 @@ describe("the terminal interface", () => {
     await asleep(terminal)
   })
 
+  test("who attaches late sees what waits for an answer", async () => {
+    const first = await attach()
+    await say(first, "please [question]")
+    await first.shows("Which colour do you like?")
+    const second = await attachTo((await newest()).id, "Which colour do you like?")
+    await second.press("Enter")
+    await Promise.all([first, second].map((terminal) => terminal.shows("A fine choice.")))
+    await asleep(first)
+    await say(first, "please [permission]")
+    await first.shows("Permission required")
+    const third = await attachTo((await newest()).id, "Permission required")
+    await third.press("Enter")
+    await Promise.all([first, third].map((terminal) => terminal.shows("The file is there.")))
+    await asleep(third)
+  })
+
   test("two terminals on one session see the same", async () => {
     const first = await attach()
     await say(first, "please [read]")
     await first.shows("It says something to read.")
-    const second = await attach("--session", (await newest()).id)
-    await second.shows(["please [read]", "→ Read README.md", "It says something to read."])
+    const shown = ["please [read]", "→ Read README.md", "It says something to read."]
+    const second = await attachTo((await newest()).id, [...shown, /Build · Main Scripted/])
     await say(second, "please [hold]")
     await Promise.all([first, second].map((terminal) => terminal.shows(["please [hold]", "I begin and wait"])))
     model.release()

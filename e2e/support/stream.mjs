@@ -52,6 +52,6 @@ export async function record(subscribe, options = {}) {
   const ended = (async () => {
     for await (const event of stream) tape.push(event)
   })()
-  await tape.type("server.connected")
+  await tape.until((event) => (event.payload ?? event).type === "server.connected", "server.connected")
   return { tape, ended, close: () => (controller.abort(), ended) }
 }

@@ -1,10 +1,11 @@
 //! Fan-out: every event is encoded once and handed to every subscriber, each with a bounded queue.
 //!
 //! Durable events arrive from the log's writer in commit order ([`Observer`]), live ones from session
-//! actors. Both pass under one lock, which also guards the text of parts that are still open: so a new
-//! subscriber gets a log position, the open text and the live events after them, without gap or overlap.
+//! actors. Both pass under one lock, which also guards what is going on and the text of parts that are still open: so
+//! a new subscriber gets a log position, the state at it and the live events after it, without gap or overlap.
 
 mod frame;
+mod going;
 mod open;
 mod queue;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use protocol::{Event, EventBody, Part, PartId, SessionId};
 
 pub use frame::Frame;
+use going::Going;
 use open::OpenParts;
 use queue::Queue;
 pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
@@ -48,6 +50,8 @@ pub struct Joined {
     pub subscription: Subscription,
     /// Everything durable up to this position is in the log, nothing of it will come live.
     pub position: u64,
+    /// At this moment: the status of who is not idle, and requests that wait.
+    pub going: Vec<(Place, EventBody)>,
     /// Parts that are open at this moment, with all their text.
     pub open: Vec<(Place, Part)>,
 }
@@ -68,6 +72,7 @@ pub struct BusStats {
 #[derive(Debug, Default)]
 struct Inner {
     position: u64,
+    going: Going,
     open: OpenParts,
     subscribers: Vec<(Scope, Weak<Queue>)>,
     cut_off: u64,
@@ -107,8 +112,9 @@ impl Bus {
         let queue = Arc::new(Queue::default());
         let mut inner = self.lock();
         inner.subscribers.push((scope.clone(), Arc::downgrade(&queue)));
+        let going = inner.going.all(scope.directory.as_ref());
         let open = inner.open.all(scope.directory.as_ref());
-        Joined { position: inner.position, open, subscription: Subscription::new(queue) }
+        Joined { position: inner.position, going, open, subscription: Subscription::new(queue) }
     }
 
     /// The present text of a part, if it is open.
@@ -159,6 +165,7 @@ impl Inner {
     }
 
     fn track(&mut self, place: &Place, event: &EventBody) {
+        self.going.note(place, event);
         match event {
             EventBody::PartUpdated(it) => self.open.update(place, &it.part),
             EventBody::PartRemoved(it) => self.open.remove(&it.part_id),
@@ -173,6 +180,7 @@ impl Inner {
     }
 
     fn forget(&mut self, session: &SessionId) {
+        self.going.forget(session);
         self.open.remove_where(|part| part.session_id == *session);
     }
 }

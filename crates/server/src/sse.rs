@@ -1,6 +1,7 @@
 //! Event streams: `GET /event` for one directory, `GET /global/event` for all.
 //!
-//! A stream says hello, replays what the client missed, sends the text of open parts and then follows the bus.
+//! A stream says hello, replays what the client missed, says who is not idle and what waits for an answer, sends the
+//! text of open parts and then follows the bus.
 //! It ends in one of two ways. When the server goes down it ends cleanly. A client that did not keep up is cut
 //! off with an error instead, because OpenCode's client takes a clean end for the last word and reconnects
 //! (with its cursor) only after an error.

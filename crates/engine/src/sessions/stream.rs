@@ -1,4 +1,4 @@
-//! A client's event stream: what it missed, what is open, then what happens.
+//! A client's event stream: what it missed, what is going on, then what happens.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -36,7 +36,7 @@ pub struct Stream {
     after: u64,
     /// …up to here; everything later comes live.
     upto: u64,
-    /// Sent after the replay: a resync notice, then the open parts.
+    /// Sent after the replay: a resync notice, what is going on, the open parts.
     then: VecDeque<Arc<Frame>>,
     live: Subscription,
 }
@@ -52,7 +52,8 @@ impl std::fmt::Debug for Stream {
 
 impl Sessions {
     /// Joins the event stream, of one directory or of all. With a cursor, what happened since is replayed
-    /// first; if the log no longer reaches back that far, `server.resync` says so instead.
+    /// first; if the log no longer reaches back that far, `server.resync` says so instead. Then everybody is
+    /// told who is not idle and what waits for an answer: again, if need be, because a level may be repeated.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
         let joined = self.shared.bus.subscribe(&scope);
         let directory = scope.directory;
@@ -66,6 +67,7 @@ impl Sessions {
                 after = cursor;
             }
         }
+        then.extend(joined.going.into_iter().map(|(place, body)| self.frame(Some(&place), body)));
         for (place, part) in joined.open {
             let session_id = part.session_id.clone();
             let time = self.shared.mint.now();

@@ -5,7 +5,10 @@ use engine::{
     bus::{MAX_QUEUED_FRAMES, Scope},
     ports::Page,
 };
-use protocol::{AgentEvent, Event, EventBody, TurnEnd, prompt::PromptInput};
+use protocol::{
+    AgentEvent, Event, EventBody, Extra, TurnEnd, agent_event::Ask, prompt::PromptInput,
+    request::PermissionReply,
+};
 use tokio::sync::oneshot;
 
 use crate::harness::World;
@@ -40,10 +43,67 @@ async fn a_late_client_gets_the_words_of_an_open_part() {
     let mut late =
         world.sessions.subscribe(Scope { directory: Some("/project".into()) }, None).await.unwrap();
     let first = read(&mut late).await;
-    let EventBody::PartUpdated(part) = &first[0].1.body else { panic!("{first:?}") };
+    assert!(matches!(&first[0].1.body, EventBody::SessionStatus(it) if !it.status.is_idle()), "{first:?}");
+    let EventBody::PartUpdated(part) = &first[1].1.body else { panic!("{first:?}") };
     assert_eq!(part.part.text(), Some("half of it"));
-    assert_eq!(first[0].0, None, "a snapshot is not in the log");
+    assert!(first.iter().all(|(position, _)| position.is_none()), "what is repeated is not in the log");
     go.send(()).unwrap();
+}
+
+/// What a client that joins now is told before anything new happens.
+async fn told(world: &World, directory: &str, cursor: Option<u64>) -> Vec<String> {
+    let scope = Scope { directory: Some(directory.into()) };
+    let mut stream = world.sessions.subscribe(scope, cursor).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(item) = futures::FutureExt::now_or_never(stream.next()) {
+        let StreamItem::Frames(frames) = item.unwrap() else { panic!("the stream ended") };
+        let repeated = frames.iter().filter(|frame| frame.position.is_none());
+        let events = repeated.map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap());
+        told.extend(events.map(|event| event.body.kind().to_owned()));
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_is_told_who_is_busy_and_what_waits_until_it_is_over() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
+    world.script(|turn| async move {
+        let (permission, patterns) = ("bash".to_owned(), vec!["rm x".to_owned()]);
+        let always = Vec::new();
+        turn.ask(Ask::Permission { permission, patterns, metadata: Extra::new(), always, call: None }).await;
+        turn.ask(Ask::Question { questions: Vec::new(), call: None }).await;
+        TurnEnd::Completed
+    });
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    for cursor in [None, Some(0)] {
+        assert_eq!(told(&world, "/project", cursor).await, ["session.status", "permission.asked"]);
+    }
+    assert_eq!(told(&world, "/elsewhere", None).await, [] as [&str; 0]);
+    let permission = world.sessions.permissions(None).await.unwrap()[0].id.clone();
+    world.sessions.reply_permission(&permission, PermissionReply::Once, None).await.unwrap();
+    world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
+    assert_eq!(told(&world, "/project", None).await, ["session.status", "question.asked"]);
+    let question = world.sessions.questions(None).await.unwrap()[0].id.clone();
+    world.sessions.reject_question(&question).await.unwrap();
+    world.until_idle(&session).await;
+    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_deleted_is_not_announced() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        turn.ask(Ask::Question { questions: Vec::new(), call: None }).await;
+        TurnEnd::Completed
+    });
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
+    world.sessions.delete(&session.id).await.unwrap();
+    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
 }
 
 #[tokio::test(start_paused = true)]
