@@ -66,7 +66,7 @@ export class Model {
     for (const act of step.acts) {
       if (act.say !== undefined) delta({ role: "assistant", content: act.say })
       if (act.think !== undefined) delta({ role: "assistant", reasoning_content: act.think })
-      if (act.call !== undefined) delta({ role: "assistant", tool_calls: [toolCall(act, calls++, call)] })
+      if (act.call !== undefined) delta({ role: "assistant", tool_calls: [toolCall(act, step.number, calls++)] })
       if (act.hold) await this.#hold(response)
     }
     if (response.destroyed) return
@@ -85,8 +85,8 @@ export class Model {
   }
 }
 
-function toolCall({ call, input }, index, { messages }) {
-  const id = `call_${messages.length}_${index}`
+function toolCall({ call, input }, step, index) {
+  const id = `call_${step}_${index}`
   return { index, id, type: "function", function: { name: call, arguments: JSON.stringify(input) } }
 }
 
@@ -98,7 +98,7 @@ function next({ model, messages, tools }) {
   const prompt = messages.findLastIndex((message) => message.role === "user" && named(message))
   const steps = scenarios[named(messages[prompt])] ?? scenarios.hello
   const done = messages.slice(prompt + 1).filter((message) => message.role === "assistant").length
-  return steps[Math.min(done, steps.length - 1)]
+  return { number: done + 1, ...steps[Math.min(done, steps.length - 1)] }
 }
 
 function named(message) {

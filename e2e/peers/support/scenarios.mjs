@@ -49,11 +49,10 @@ export const scenarios = {
     { acts: say("Planned.") },
   ],
   parallel: [
-    { acts: [call("read", { filePath: "README.md" }), call("glob", { pattern: "*.md" })] },
+    { acts: [call("read", { filePath: "README.md" }), call("read", { filePath: "opencode.json" })] },
     { acts: say("Both done.") },
   ],
   missing: [{ acts: [call("read", { filePath: "nowhere.txt" })] }, { acts: say("It is not there.") }],
   hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
   refused: [{ status: 400, message: "scripted refusal" }],
-  busy: [{ acts: say("never said") }],
 }

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { promisify } from "node:util"
 
 const execute = promisify(execFile)
-const GUARD_MS = 20_000
+const GUARD_MS = 60_000
 // How often the screen is looked at: tmux cannot tell when it changes.
 const LOOK_MS = 50
 const COLUMNS = 120

@@ -1,0 +1,97 @@
+// The same scripted scenarios on OpenCode's own server and on Baton, with one model for both: the event streams and the
+// records afterwards are equal, except for what `support/differences.mjs` allows.
+
+import assert from "node:assert/strict"
+import { readFile, writeFile } from "node:fs/promises"
+import { after, before, describe, test } from "node:test"
+import { differences, strip, table } from "./support/differences.mjs"
+import { Model } from "./support/model.mjs"
+import { Normal } from "./support/normal.mjs"
+import { OpenCode, startBaton } from "./support/peers.mjs"
+import { play } from "./support/scene.mjs"
+
+const reply = (body) => ({
+  "permission.asked": ({ call, event }) => call("POST", `/permission/${event.properties.id}/reply`, body),
+})
+const answer = (...labels) => ({
+  "question.asked": ({ call, event }) =>
+    call("POST", `/question/${event.properties.id}/reply`, { answers: [labels] }),
+})
+const dismiss = {
+  "question.asked": ({ call, event }) => call("POST", `/question/${event.properties.id}/reject`),
+}
+const abort = {
+  "message.part.delta": ({ call, event, session }) =>
+    event.properties.delta.includes("wait") && call("POST", `/session/${session}/abort`),
+}
+
+// Where OpenCode is idle twice, the scene is over at the second time.
+const TWICE = { opencode: 2, baton: 1 }
+
+const SCENES = [
+  { name: "words", prompt: "please [hello]" },
+  { name: "reasoning, then words", prompt: "please [think]" },
+  { name: "a file is read", prompt: "please [read]" },
+  { name: "two files are read at once", prompt: "please [parallel]" },
+  { name: "a file that is not there", prompt: "please [missing]" },
+  { name: "a command", prompt: "please [shell]" },
+  { name: "a file is written", prompt: "please [write]" },
+  { name: "a list is kept", prompt: "please [todo]" },
+  { name: "a permission, once", prompt: "please [permission]", acts: reply({ reply: "once" }) },
+  { name: "a permission, rejected", prompt: "please [permission]", acts: reply({ reply: "reject" }) },
+  {
+    name: "a permission, rejected with a word",
+    prompt: "please [permission]",
+    acts: reply({ reply: "reject", message: "Not now" }),
+  },
+  { name: "a question, answered", prompt: "please [question]", acts: answer("Green") },
+  { name: "a question, dismissed", prompt: "please [question]", acts: dismiss },
+  { name: "an abort while words stream", prompt: "please [hold]", acts: abort, ends: TWICE },
+  { name: "a refusal by the provider", prompt: "please [refused]", ends: TWICE },
+]
+
+describe("Baton beside OpenCode", () => {
+  let model, baton, real
+  const used = new Set()
+  before(async () => {
+    model = await Model.start()
+    ;[baton, real] = await Promise.all([startBaton(model), OpenCode.start(model)])
+  })
+  after(async () => {
+    await Promise.all([baton?.stop(), real?.stop()])
+    await model?.stop()
+  })
+
+  const seen = async (side, server, { prompt, acts, ends }) => {
+    const record = await play(server, { prompt, acts, ends: ends?.[side] })
+    const { messages, events, session } = strip(side, record, used)
+    const normal = new Normal(server.world.root)
+    // The record first: it is in order, so that equal things get equal names.
+    return { messages: normal.of(messages), session: normal.of(session), events: normal.of(events) }
+  }
+
+  for (const scene of SCENES) {
+    test(scene.name, async () => {
+      const [theirs, ours] = await Promise.all([seen("opencode", real, scene), seen("baton", baton, scene)])
+      assert.deepEqual(ours.messages, theirs.messages, "the messages afterwards (Baton: +, OpenCode: -)")
+      assert.deepEqual(ours.session, theirs.session, "the session afterwards (Baton: +, OpenCode: -)")
+      assert.deepEqual(ours.events, theirs.events, "the events (Baton: +, OpenCode: -)")
+    })
+  }
+
+  test("every allowed difference is still one", () => {
+    const stale = differences.filter(({ id, sometimes }) => !used.has(id) && !sometimes)
+    assert.deepEqual(stale.map(({ id }) => id), [], "take these out of support/differences.mjs")
+  })
+})
+
+test("the page about compatibility shows the list", async () => {
+  const page = new URL("../../docs/compatibility.md", import.meta.url)
+  const text = await readFile(page, "utf8")
+  const [begin, end] = ["<!-- differences: begin -->\n", "<!-- differences: end -->"]
+  const [head, rest] = text.split(begin)
+  assert.ok(rest?.includes(end), "docs/compatibility.md has no place for the list")
+  const wanted = head + begin + table() + "\n" + rest.slice(rest.indexOf(end))
+  if (process.env.BATON_UPDATE) await writeFile(page, wanted)
+  else assert.equal(text, wanted, "run `BATON_UPDATE=1 cargo xtask peers compare.test.mjs`")
+})

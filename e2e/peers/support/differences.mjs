@@ -1,0 +1,284 @@
+// Every difference between OpenCode and Baton that is allowed, with its reason. `docs/compatibility.md` shows this list.
+//
+// A difference says how it is taken out of one side before the two are compared: `events` of the stream, `messages` as
+// `GET /session/{id}/message` answers, `session` as `GET /session/{id}` does. One that takes out nothing any more is
+// reported, unless it depends on who is quicker (`sometimes`).
+
+const status = (event) => (event.type === "session.status" ? event.properties.status.type : undefined)
+const isIdle = (event) => status(event) === "idle" || event.type === "session.idle"
+const isPrompt = (event) => event.type === "message.updated" && event.properties.info.role === "user"
+const part = (event) => (event.type === "message.part.updated" ? event.properties.part : undefined)
+const isTool = (event, state) => part(event)?.type === "tool" && (!state || part(event).state.status === state)
+const callOf = (event) => (isTool(event) ? part(event).callID : event.properties.tool?.callID)
+const without = (object, ...names) =>
+  Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
+
+// The same change to every part, in the stream and in the record.
+const eachPart = (change) => ({
+  events: (events) =>
+    events.map((event) =>
+      part(event) ? { ...event, properties: { ...event.properties, part: change(part(event)) } } : event,
+    ),
+  messages: (messages) => messages.map((message) => ({ ...message, parts: message.parts.map(change) })),
+})
+
+// The same change to every message, in the stream and in the record.
+const eachInfo = (change) => ({
+  events: (events) =>
+    events.map((event) =>
+      event.type === "message.updated"
+        ? { ...event, properties: { ...event.properties, info: change(event.properties.info) } }
+        : event,
+    ),
+  messages: (messages) => messages.map((message) => ({ ...message, info: change(message.info) })),
+})
+
+// Takes events out and puts each back right behind the last one that `anchor` chooses for it.
+function moved(events, chosen, anchor) {
+  const rest = events.filter((event) => !chosen(event))
+  for (const event of events.filter(chosen)) {
+    const at = rest.findLastIndex((other) => anchor(other, event))
+    rest.splice(at < 0 ? rest.length : at + 1, 0, event)
+  }
+  return rest
+}
+
+export const differences = [
+  {
+    id: "busy-once",
+    on: "opencode",
+    opencode: "busy is sent twice per model call and once more before idle",
+    baton: "busy is sent once, and again after a retry",
+    reason: "busy is a level: saying it again tells nothing",
+    events: (events) => {
+      let last
+      return events.filter((event) => {
+        const now = status(event)
+        const again = now === "busy" && last === "busy"
+        last = now ?? last
+        return !again
+      })
+    },
+  },
+  {
+    id: "idle-once",
+    on: "opencode",
+    opencode: "a turn that fails or is aborted is idle twice, first before it is closed",
+    baton: "idle once, after everything is closed",
+    reason: "idle must mean that it is the client's turn",
+    events: (events) => {
+      const from = events.findLastIndex((event) => status(event) === "idle")
+      return events.filter((event, at) => !isIdle(event) || at >= from)
+    },
+  },
+  {
+    id: "error-last",
+    on: "opencode",
+    opencode: "`session.error` comes before the parts and the message are closed",
+    baton: "after, right before idle",
+    reason: "whoever acts on the error finds the record complete",
+    events: (events) => {
+      const error = events.filter((event) => event.type === "session.error")
+      const rest = events.filter((event) => event.type !== "session.error")
+      const idle = rest.findLastIndex((event) => status(event) === "idle")
+      return error.length ? [...rest.slice(0, idle), ...error, ...rest.slice(idle)] : events
+    },
+  },
+  {
+    id: "background-summary",
+    on: "both",
+    opencode: "`session.updated`, an empty `session.diff` and the prompt's `message.updated` come from a background task, at any time, also after idle",
+    baton: "`session.updated` when the session changed, nothing after idle",
+    reason: "nothing may follow idle; what the events say is compared in the record",
+    events: (events) => {
+      const first = events.findIndex(isPrompt)
+      const isNoise = ({ type }) => type === "session.updated" || type === "session.diff"
+      return events.filter((event, at) => !isNoise(event) && !(isPrompt(event) && at !== first))
+    },
+  },
+  {
+    id: "prompt-events",
+    on: "baton",
+    opencode: "nothing tells what became of a prompt",
+    baton: "`prompt.queued`, `prompt.started` and `prompt.ended`",
+    reason: "an addition that old clients ignore",
+    events: (events) => events.filter((event) => !event.type.startsWith("prompt.")),
+  },
+  {
+    id: "idle-reason",
+    on: "baton",
+    opencode: "idle does not say why",
+    baton: "idle carries `reason`",
+    reason: "an addition that old clients ignore",
+    events: (events) =>
+      events.map((event) =>
+        status(event) === "idle"
+          ? { ...event, properties: { ...event.properties, status: { type: "idle" } } }
+          : event,
+      ),
+  },
+  {
+    id: "text-ends",
+    on: "opencode",
+    opencode: "with chat completions, text that is followed by a tool call ends after the call began",
+    baton: "text ends when something else begins, with every provider",
+    reason: "OpenCode itself does so with other providers",
+    events: (events) =>
+      moved(
+        events,
+        (event) => part(event)?.type === "text" && part(event).time?.end !== undefined,
+        (other, event) => other.properties.partID === part(event).id || part(other)?.id === part(event).id,
+      ),
+  },
+  {
+    id: "tool-progress",
+    on: "both",
+    opencode: "a running tool is sent again whenever its output or title grows",
+    baton: "sent again when there is something to show, at intervals",
+    reason: "how far a tool has come when somebody looks is nobody's promise; its end is compared",
+    events: (events) => {
+      const seen = new Set()
+      const kept = events.filter((event) => {
+        if (!isTool(event, "running")) return true
+        return !seen.has(callOf(event)) && seen.add(callOf(event))
+      })
+      return kept.map((event) => {
+        if (!isTool(event, "running")) return event
+        const state = without(part(event).state, "metadata", "title")
+        return { ...event, properties: { ...event.properties, part: { ...part(event), state } } }
+      })
+    },
+  },
+  {
+    id: "asked-while-pending",
+    on: "opencode",
+    sometimes: true,
+    opencode: "a tool may ask or report before its call is said to be running",
+    baton: "a tool runs first",
+    reason: "two tasks of OpenCode race; either order occurs",
+    events: (events) =>
+      moved(
+        events,
+        ({ type }) => ["permission.asked", "question.asked", "todo.updated"].includes(type),
+        (other, event) => isTool(other, "running") && (callOf(event) ?? callOf(other)) === callOf(other),
+      ),
+  },
+  {
+    id: "parallel-order",
+    on: "both",
+    opencode: "each of several calls begins to run when it is read",
+    baton: "they begin to run when all are read",
+    reason: "calls of one step are independent, and end in any order in both",
+    events: (events) => {
+      const slots = events.flatMap((event, at) => (isTool(event) ? [at] : []))
+      const calls = new Set(slots.map((at) => `${part(events[at]).messageID} ${callOf(events[at])}`))
+      const messages = new Set(slots.map((at) => part(events[at]).messageID))
+      if (calls.size === messages.size) return events
+      const order = (event) => [part(event).messageID, callOf(event)].join(" ")
+      const sorted = slots.map((at) => events[at]).sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0))
+      const result = [...events]
+      slots.forEach((at, index) => (result[at] = sorted[index]))
+      return result
+    },
+  },
+  {
+    id: "step-start",
+    on: "baton",
+    opencode: "a step starts with the first answer of the model",
+    baton: "a step starts with the call, also if it is refused",
+    reason: "the part is where the state of the files before the call is kept",
+    events: (events) => {
+      const busy = new Set(events.filter((event) => part(event)?.type !== "step-start").map((event) => part(event)?.messageID))
+      return events.filter((event) => part(event)?.type !== "step-start" || busy.has(part(event).messageID))
+    },
+    messages: (messages) =>
+      messages.map((message) => {
+        const isBare = message.parts.every(({ type }) => type === "step-start")
+        return isBare ? { ...message, parts: [] } : message
+      }),
+  },
+  {
+    id: "reasoning-field",
+    on: "baton",
+    opencode: "the name under which reasoning came is not kept",
+    baton: "`metadata.openaiCompatible.reasoningField` of a reasoning part",
+    reason: "reasoning is given back to the model under the name it came with",
+    ...eachPart((part) => (part.type === "reasoning" ? without(part, "metadata") : part)),
+  },
+  {
+    id: "write-diff",
+    on: "baton",
+    opencode: "only `edit` keeps what it changed",
+    baton: "`write` does, too (`metadata.filediff`)",
+    reason: "an addition, so that clients can show both alike",
+    ...eachPart((part) => {
+      if (part.tool !== "write" || !part.state.metadata?.filediff) return part
+      const metadata = without(part.state.metadata, "filediff")
+      return { ...part, state: { ...part.state, metadata } }
+    }),
+  },
+  {
+    id: "error-address",
+    on: "opencode",
+    opencode: "errors of a provider name the address that was called",
+    baton: "they do not",
+    reason: "addresses of providers may hold keys, and errors are shown to everybody",
+    events: (events) =>
+      events.map((event) => {
+        const { error, info } = event.properties
+        if (error) return { ...event, properties: { ...event.properties, error: anonymous(error) } }
+        if (!info?.error) return event
+        return { ...event, properties: { ...event.properties, info: { ...info, error: anonymous(info.error) } } }
+      }),
+    messages: (messages) =>
+      messages.map((message) =>
+        message.info.error
+          ? { ...message, info: { ...message.info, error: anonymous(message.info.error) } }
+          : message,
+      ),
+  },
+  {
+    id: "snapshots",
+    on: "opencode",
+    opencode: "steps carry the state of the files (`snapshot`, `patch`); prompts and sessions have a `summary`",
+    baton: "not yet",
+    reason: "not built yet",
+    events: (events) => {
+      const plain = eachPart((part) => without(part, "snapshot")).events(events)
+      return eachInfo((info) => (info.role === "user" ? without(info, "summary") : info))
+        .events(plain)
+        .filter((event) => part(event)?.type !== "patch")
+    },
+    messages: (messages) =>
+      messages.map(({ info, parts }) => ({
+        info: info.role === "user" ? without(info, "summary") : info,
+        parts: parts.filter(({ type }) => type !== "patch").map((part) => without(part, "snapshot")),
+      })),
+    session: (session) => without(session, "summary"),
+  },
+]
+
+function anonymous(error) {
+  return error.data?.metadata?.url ? { ...error, data: without(error.data, "metadata") } : error
+}
+
+// Takes the allowed differences out of one side. `used` collects the names of those that took out something.
+export function strip(side, record, used) {
+  let result = record
+  for (const difference of differences) {
+    if (difference.on !== side && difference.on !== "both") continue
+    for (const what of ["events", "messages", "session"]) {
+      if (!difference[what]) continue
+      const next = difference[what](result[what])
+      if (JSON.stringify(next) !== JSON.stringify(result[what])) used.add(difference.id)
+      result = { ...result, [what]: next }
+    }
+  }
+  return result
+}
+
+// The list as a table in Markdown.
+export function table() {
+  const rows = differences.map(({ opencode, baton, reason }) => `| ${opencode} | ${baton} | ${reason} |`)
+  return ["| OpenCode | Baton | why |", "|---|---|---|", ...rows].join("\n")
+}
