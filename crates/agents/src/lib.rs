@@ -5,5 +5,7 @@
 
 pub mod native;
 mod roster;
+mod snapshots;
 
 pub use roster::Roster;
+pub use snapshots::Snapshots;

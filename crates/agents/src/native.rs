@@ -23,6 +23,7 @@ mod act;
 mod agent;
 mod attempt;
 mod budget;
+mod changes;
 mod compaction;
 mod context;
 mod doom;

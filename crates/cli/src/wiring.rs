@@ -20,7 +20,7 @@ use std::{
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    ports::{Clock, NoUndo, Random, SystemClock, SystemRandom},
+    ports::{Clock, Random, SystemClock, SystemRandom},
 };
 use server::Facts;
 use store::{
@@ -87,6 +87,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let ground = Ground::new(options, places.clone(), clock.clone(), random.clone())?;
     let facts = facts(&ground, directory);
+    let snapshots = ground.snapshots.clone();
     let directories = Arc::new(Directories::new(ground));
     let here = directories
         .setup(&facts.directory)
@@ -98,7 +99,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         log: store.clone(),
         reads: store.clone(),
         runners: directories.clone(),
-        undo: Arc::new(NoUndo),
+        undo: snapshots,
         clock,
         random,
         bus,

@@ -2,6 +2,7 @@
 
 use llm::{Finish, Usage};
 use protocol::number::Number;
+use protocol::part::PatchPart;
 use protocol::session::{CacheTokens, Tokens};
 use protocol::{AgentEvent, Extra, MessageError, Rest, TurnEnd, message};
 use serde_json::Value;
@@ -199,16 +200,25 @@ impl Loop<'_> {
     }
 
     async fn finish(&self, ended: &Ended, error: Option<MessageError>) {
-        self.turn
-            .emit(AgentEvent::StepFinished {
-                reason: wire(ended.reason),
-                tokens: ended.tokens.clone(),
-                cost: ended.cost,
-                snapshot: None,
-                patch: None,
-                error,
-            })
-            .await;
+        self.close(|snapshot, patch| AgentEvent::StepFinished {
+            reason: wire(ended.reason),
+            tokens: ended.tokens.clone(),
+            cost: ended.cost,
+            snapshot,
+            patch,
+            error,
+        })
+        .await;
+    }
+
+    /// Closes a step, with what it has changed.
+    pub(super) async fn close(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
+        let (snapshot, patch) = self.changes.finish().await;
+        let changed = patch.is_some();
+        self.turn.emit(end(snapshot, patch)).await;
+        if changed && let Some(diffed) = self.changes.diffed().await {
+            self.turn.emit(diffed).await;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::guidance::Instructions;
 use super::limits;
 use super::permission::Approvals;
 use super::tools::ToolOptions;
+use crate::Snapshots;
 
 /// The settings of the native loop.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct Options {
     pub hidden: Vec<String>,
     /// How tools behave.
     pub tools: ToolOptions,
+    /// Where the files of worktrees are remembered, so that what is done to them can be taken back.
+    pub snapshots: Option<Arc<Snapshots>>,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             approvals: Approvals::default(),
             hidden: Vec::new(),
             tools: ToolOptions::default(),
+            snapshots: None,
         }
     }
 }
@@ -74,6 +78,7 @@ impl fmt::Debug for Options {
             .field("continue_on_deny", &self.continue_on_deny)
             .field("hidden", &self.hidden)
             .field("tools", &self.tools)
+            .field("snapshots", &self.snapshots)
             .finish_non_exhaustive()
     }
 }

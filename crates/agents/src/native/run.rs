@@ -12,6 +12,7 @@ use tokio::time::{timeout, timeout_at};
 use workspace::files::Root;
 
 use super::budget::Meter;
+use super::changes::Changes;
 use super::compaction::{self, Why};
 use super::doom::Doom;
 use super::guidance::Instruction;
@@ -54,6 +55,7 @@ pub(super) struct Loop<'a> {
     instructions: Vec<Instruction>,
     pub(super) meter: Meter<'a>,
     pub(super) doom: Doom,
+    pub(super) changes: Changes<'a>,
     /// How many sessions are above this one.
     pub(super) depth: usize,
     /// Prompts that this turn answers.
@@ -107,6 +109,7 @@ impl<'a> Loop<'a> {
             instructions,
             meter,
             doom: Doom::default(),
+            changes: Changes::new(inner.options.snapshots.as_deref(), turn).await,
             depth,
             prompts: vec![turn.prompt.clone()],
             fresh: vec![turn.prompt.clone()],
@@ -188,7 +191,8 @@ impl<'a> Loop<'a> {
         }
         let request = self.request(&stage, &history);
         drop(history);
-        self.turn.emit(AgentEvent::step_started()).await;
+        let snapshot = self.changes.begin().await;
+        self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
         self.fresh.clear();
         let cancel = self.turn.cancellation();
@@ -268,6 +272,7 @@ impl<'a> Loop<'a> {
         Setting {
             turn: self.turn,
             root: &self.root,
+            changes: &self.changes,
             permissions: &stage.permissions,
             hidden: &self.inner.options.hidden,
             options: &self.inner.options.tools,

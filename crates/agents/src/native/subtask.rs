@@ -24,7 +24,8 @@ impl Loop<'_> {
         let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
         let model = task.model.clone().or(own).unwrap_or_else(|| self.turn.model.clone());
         let speaker = Speaker { agent: task.agent.clone(), model: model.clone(), summary: false };
-        self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
+        let snapshot = self.changes.begin().await;
+        self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: Some(speaker) }).await;
         let call = part.id.to_string();
         let running = |metadata: Option<Extra>| AgentEvent::ToolRunning {
             call: call.clone(),
@@ -70,15 +71,15 @@ impl Loop<'_> {
             }
         };
         self.turn.emit(ended).await;
-        let finished = AgentEvent::StepFinished {
+        self.close(|snapshot, patch| AgentEvent::StepFinished {
             reason: Finish::ToolCalls,
             tokens: Tokens::default(),
             cost: Number(0.0),
-            snapshot: None,
-            patch: None,
+            snapshot,
+            patch,
             error: None,
-        };
-        self.turn.emit(finished).await;
+        })
+        .await;
         if task.command.is_some() {
             let text = TextPart { text: NEXT.to_owned(), synthetic: Some(true), ..TextPart::default() };
             self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;

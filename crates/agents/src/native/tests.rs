@@ -17,6 +17,7 @@ mod retries;
 mod sandbox;
 mod scenarios;
 mod search;
+mod snapshots;
 mod structured;
 mod titles;
 mod tools;

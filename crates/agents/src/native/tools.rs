@@ -33,6 +33,7 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use workspace::files::Root;
 
+use super::changes::Changes;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
@@ -80,6 +81,7 @@ pub(super) trait Tool: Send + Sync {
 pub(super) struct Call<'a> {
     pub(super) turn: &'a Turn,
     pub(super) root: &'a Root,
+    pub(super) changes: &'a Changes<'a>,
     pub(super) permissions: &'a Permissions<'a>,
     /// Environment variables commands must not see.
     pub(super) hidden: &'a [String],

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ::agents::native::permission::Approvals;
+use ::agents::{Snapshots, native::permission::Approvals};
 use engine::ports::{Clock, Random};
 use llm::{
     Client,
@@ -23,6 +23,9 @@ use crate::{
 /// Whole outputs of tools, in the data directory.
 const OUTPUTS: &str = "tool-output";
 
+/// What the files of worktrees were, in the data directory.
+const SNAPSHOTS: &str = "snapshot";
+
 /// The same for every directory, and for as long as the program runs.
 pub(super) struct Ground {
     pub(super) environment: Environment,
@@ -31,6 +34,8 @@ pub(super) struct Ground {
     /// Providers are called through one set of connections.
     pub(super) client: Client,
     pub(super) shelf: Shelf,
+    /// Several directories may be in one worktree.
+    pub(super) snapshots: Arc<Snapshots>,
     /// What people allowed for good outlives the settings it was allowed under.
     pub(super) approvals: Approvals,
     pub(super) clock: Arc<dyn Clock>,
@@ -49,6 +54,7 @@ impl Ground {
             demo: Arc::new(demo(options)?),
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
+            snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
             approvals: Approvals::default(),
             places,
             clock,

@@ -62,6 +62,7 @@ pub(super) fn native(
             sandbox: config.sandbox.and_then(sandbox),
             ..ToolOptions::default()
         },
+        snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots)),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, Session, SessionId,
+    AgentEvent, MessageId, MessageWithParts, PartBody, Session, SessionId,
     agent_event::{Answer, Ask},
     message::ModelRef,
+    part::PatchPart,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -146,6 +147,25 @@ impl Turn {
         }
         found.reverse();
         Ok(found)
+    }
+
+    /// What the steps of this session have changed, oldest first.
+    pub async fn patches(&self) -> Result<Vec<PatchPart>, ports::Error> {
+        self.call(Call::Flush).await;
+        let (mut patches, mut before) = (Vec::new(), None);
+        loop {
+            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
+            let page = self.reads.messages(&self.session.id, page).await?;
+            let Some(oldest) = page.first().map(|oldest| Cursor::of(&oldest.info)) else { break };
+            let parts = page.into_iter().rev().flat_map(|message| message.parts.into_iter().rev());
+            patches.extend(parts.filter_map(|part| match part.body {
+                PartBody::Patch(patch) => Some(patch),
+                _ => None,
+            }));
+            before = Some(oldest);
+        }
+        patches.reverse();
+        Ok(patches)
     }
 
     /// One message of this session.

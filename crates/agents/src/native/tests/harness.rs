@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::bus::{Bus, Scope};
 use engine::limits::Limits;
 use engine::memory::Memory;
-use engine::ports::{Clock, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Unresolved, Wanted};
+use engine::ports::{Clock, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Undo, Unresolved, Wanted};
 use engine::{Home, Parts, Sessions, Stream, StreamItem};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
@@ -90,6 +90,10 @@ impl World {
             .unwrap();
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
         let models = BTreeMap::from([("demo".to_owned(), model)]);
+        let undo: Arc<dyn Undo> = match options.snapshots.clone() {
+            Some(snapshots) => snapshots,
+            None => Arc::new(NoUndo),
+        };
         let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
@@ -97,7 +101,7 @@ impl World {
             log: memory.clone(),
             reads: memory,
             runners: Arc::new(OneRunner(native)),
-            undo: Arc::new(NoUndo),
+            undo,
             clock,
             random: Arc::new(SystemRandom),
             bus,

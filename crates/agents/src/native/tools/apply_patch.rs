@@ -77,6 +77,7 @@ impl Tool for ApplyPatch {
             let planned: Vec<Shown> =
                 planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
             permit(call, &planned).await?;
+            call.changes.before(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await;
             // Applied to the files as they are now: they may have changed while the person thought.
             let done = paths::blocking(move || patch::apply(&operations)).await??;
             let done: Vec<Shown> = done.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();

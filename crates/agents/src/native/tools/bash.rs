@@ -73,7 +73,9 @@ impl Tool for Bash {
             permit::permit(call, &input.command, &directory).await?;
             let deadline =
                 input.timeout.map_or(limits::COMMAND, Duration::from_millis).min(limits::LONGEST_COMMAND);
+            let around = call.changes.around().await;
             let done = execute(call, &input.command, directory, deadline).await?;
+            call.changes.settle(around).await;
             // Whoever stopped the turn decides what becomes of the part; there is nobody left to tell.
             if done.exit == Exit::Cancelled {
                 return Err(Failure::Cancelled);

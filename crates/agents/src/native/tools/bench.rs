@@ -13,6 +13,7 @@ use workspace::files::Root;
 use super::nearby::Loaded;
 use super::{Call, Failure, Output, Skill, Tool, ToolOptions, all, invalid, object, truncate};
 use crate::native::attempt::Called;
+use crate::native::changes::Changes;
 use crate::native::doom::Doom;
 use crate::native::limits;
 use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
@@ -27,6 +28,7 @@ pub(in crate::native) struct Bench {
 pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) turn: &'a Turn,
     pub(in crate::native) root: &'a Root,
+    pub(in crate::native) changes: &'a Changes<'a>,
     pub(in crate::native) permissions: &'a Permissions<'a>,
     pub(in crate::native) hidden: &'a [String],
     pub(in crate::native) options: &'a ToolOptions,
@@ -173,6 +175,7 @@ impl Bench {
         let call = Call {
             turn: setting.turn,
             root: setting.root,
+            changes: setting.changes,
             permissions: setting.permissions,
             hidden: setting.hidden,
             options: setting.options,

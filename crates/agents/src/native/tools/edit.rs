@@ -63,6 +63,7 @@ impl Tool for Edit {
             let mut change = compare(&path, &planned);
             paths::permit(call, "edit", &path, shown(&path, &change)).await?;
             // Applied to the file as it is now: it may have changed while the person thought.
+            call.changes.before([path.as_path()]).await;
             let file = path.clone();
             let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;
             if done != planned {

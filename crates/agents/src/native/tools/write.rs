@@ -58,6 +58,7 @@ impl Tool for Write {
             let before = paths::blocking(move || files::current(&file)).await??;
             let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
             paths::permit(call, "edit", &path, shown(&path, &planned)).await?;
+            call.changes.before([path.as_path()]).await;
             let file = path.clone();
             paths::blocking(move || files::write(&file, &content)).await??;
             changed(call, &path).await;
@@ -76,7 +77,8 @@ pub(super) fn shown(path: &Path, diff: &FileDiff) -> Extra {
     object(json!({ "filepath": path.to_string_lossy(), "diff": diff.patch }))
 }
 
-/// Tells clients that a file is different now.
+/// Tells everybody that a file is different now.
 pub(super) async fn changed(call: &Call<'_>, path: &Path) {
+    call.changes.wrote(path);
     call.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;
 }

@@ -1,0 +1,220 @@
+//! What turns do to files: whose it was, and taking it back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::message::ModelRef;
+use protocol::part::PatchPart;
+use protocol::prompt::PromptInput;
+use protocol::request::{Action, Rule};
+use protocol::{EventBody, Message, PartBody, Session, ToolState};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Exit, Spec};
+
+use super::harness::{Person, World};
+use super::puppet::{Puppet, Reply};
+use crate::Snapshots;
+use crate::native::{Options, built_in};
+
+/// A world whose project is a repository.
+struct Repository {
+    world: World,
+    data: TempDir,
+}
+
+impl Repository {
+    async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
+        let data = TempDir::new().unwrap();
+        let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
+        let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+        let options = Options { agents, snapshots, ..Options::default() };
+        let world = World::around(Arc::new(Puppet::new(steps)), options).await;
+        git(world.project.path(), "init -q").await;
+        git(world.project.path(), "add .").await;
+        git(world.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
+            .await;
+        Self { world, data }
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.world.project.path().join(name)).ok()
+    }
+
+    /// The files of a session's patches, by step.
+    async fn patches(&self, session: &Session) -> Vec<Vec<String>> {
+        let top = self.world.project.path().canonicalize().unwrap();
+        let short =
+            |file: &String| Path::new(file).strip_prefix(&top).unwrap().to_string_lossy().into_owned();
+        let found = patches(&self.world, session).await;
+        found.iter().map(|patch| patch.files.iter().map(short).collect()).collect()
+    }
+
+    async fn ask(&self, session: &Session, text: &str) {
+        let input = PromptInput { model: Some(ModelRef::new("demo", "any")), ..PromptInput::text(text) };
+        self.world.sessions.submit(&session.id, input).await.unwrap();
+    }
+
+    async fn turn(&mut self, session: &Session, text: &str) {
+        self.ask(session, text).await;
+        self.world.until_idle(session, Person::Agrees).await;
+    }
+}
+
+async fn git(directory: &Path, command: &str) {
+    let spec = Spec::new("git", directory, Duration::from_secs(30)).args(command.split(' '));
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
+}
+
+async fn patches(world: &World, session: &Session) -> Vec<PatchPart> {
+    let parts = world.messages(session).await.into_iter().flat_map(|message| message.parts);
+    parts.filter_map(|part| if let PartBody::Patch(patch) = part.body { Some(patch) } else { None }).collect()
+}
+
+fn write(id: &str, file: &str, content: &str) -> Reply {
+    Reply::call(id, "write", json!({ "filePath": file, "content": content }))
+}
+
+fn bash(id: &str, command: &str) -> Reply {
+    Reply::call(id, "bash", json!({ "command": command }))
+}
+
+#[tokio::test]
+async fn a_turn_says_what_it_changed_and_can_be_taken_back() {
+    let edit = json!({ "filePath": "README.md", "oldString": "small", "newString": "tiny" });
+    let steps = [
+        Reply::call("1", "edit", edit),
+        bash("2", "echo new > new.txt; echo ignored > .git/noise; cat README.md"),
+        bash("3", "cat README.md"),
+        Reply::text("done"),
+    ];
+    let mut repository = Repository::new(steps).await;
+    let session = repository.world.session().await;
+    repository.turn(&session, "please").await;
+    assert_eq!(repository.patches(&session).await, [["README.md"], ["new.txt"]]);
+
+    let messages = repository.world.messages(&session).await;
+    let Message::User(prompt) = &messages[0].info else { panic!("{messages:?}") };
+    let diffs = &prompt.summary.as_ref().unwrap().diffs;
+    let names: Vec<_> = diffs.iter().map(|diff| (diff.file.as_deref(), diff.status.as_deref())).collect();
+    assert_eq!(names, [(Some("README.md"), Some("modified")), (Some("new.txt"), Some("added"))]);
+    assert!(
+        diffs[0].patch.as_deref().unwrap().contains("-A small project.\n+A tiny project.\n"),
+        "{diffs:?}"
+    );
+    let stored = repository.world.sessions.get(&session.id).await.unwrap();
+    let summary = stored.summary.unwrap();
+    assert_eq!((summary.additions, summary.deletions, summary.files), (2, 1, 2));
+    for message in &messages[1..] {
+        let marked = |part: &PartBody| match part {
+            PartBody::StepStart(start) => start.snapshot.is_some(),
+            PartBody::StepFinish(finish) => finish.snapshot.is_some(),
+            _ => true,
+        };
+        assert!(message.parts.iter().all(|part| marked(&part.body)), "{message:?}");
+    }
+
+    let sessions = repository.world.sessions.clone();
+    let first = messages[0].info.id().clone();
+    let reverted = sessions.revert(&session.id, first, None).await.unwrap().revert.unwrap();
+    assert_eq!(repository.read("new.txt"), None);
+    assert!(repository.read("README.md").unwrap().contains("A small project."));
+    assert!(reverted.diff.unwrap().contains("-A tiny project.\n+A small project.\n"));
+    let back = sessions.unrevert(&session.id).await.unwrap();
+    assert_eq!((back.revert, repository.read("new.txt").as_deref()), (None, Some("new\n")));
+    assert!(repository.read("README.md").unwrap().contains("A tiny project."));
+}
+
+#[tokio::test]
+async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
+    let steps = [
+        bash("1", "echo up; until [ -e .git/go ]; do sleep 0.02; done; echo own > slow.txt"),
+        write("2", "quick.txt", "quick"),
+        bash("3", "echo third > third.txt"),
+        Reply::text("done with it"),
+        Reply::text("done at last"),
+        Reply::text("only talk"),
+    ];
+    let mut repository = Repository::new(steps).await;
+    let (slow, quick) = (repository.world.session().await, repository.world.session().await);
+    repository.ask(&slow, "run it").await;
+    // Until the command has begun, which is after the tree was looked at.
+    let shows = |body: &EventBody| match body {
+        EventBody::PartUpdated(it) => match &it.part.body {
+            PartBody::Tool(tool) => matches!(&tool.state, ToolState::Running(running)
+                if running.metadata.as_ref().is_some_and(|shown| shown["output"] == "up\n")),
+            _ => false,
+        },
+        _ => false,
+    };
+    repository.world.until(shows).await;
+    repository.turn(&quick, "write it").await;
+    // A person works here, too, while no command of the second session runs.
+    std::fs::write(repository.world.project.path().join("README.md"), "A person was here.\n").unwrap();
+    std::fs::write(repository.world.project.path().join(".git/go"), "").unwrap();
+    repository.world.until_idle(&slow, Person::Agrees).await;
+    assert_eq!(repository.patches(&quick).await, [["quick.txt"], ["third.txt"]]);
+    assert_eq!(
+        repository.patches(&slow).await,
+        [["README.md", "slow.txt"]],
+        "what nobody claims while a command runs looks like the command's"
+    );
+
+    let talk = repository.world.session().await;
+    repository.turn(&talk, "say something").await;
+    assert!(repository.patches(&talk).await.is_empty());
+
+    let prompt = repository.world.messages(&quick).await[0].info.id().clone();
+    repository.world.sessions.revert(&quick.id, prompt, None).await.unwrap();
+    assert_eq!((repository.read("quick.txt"), repository.read("third.txt")), (None, None));
+    assert_eq!(repository.read("slow.txt").as_deref(), Some("own\n"), "what the other one did stays");
+}
+
+#[tokio::test]
+async fn what_a_subagent_changed_is_its_parents_change() {
+    let steps = [
+        Reply::call(
+            "1",
+            "task",
+            json!({ "description": "Write", "prompt": "write it", "subagent_type": "general" }),
+        ),
+        write("2", "child.txt", "child"),
+        Reply::text("the child is done"),
+        Reply::text("so am I"),
+    ];
+    let mut repository = Repository::new(steps).await;
+    let session = repository.world.session().await;
+    repository.turn(&session, "delegate").await;
+    assert_eq!(repository.patches(&session).await, [["child.txt"]]);
+    let prompt = repository.world.messages(&session).await[0].info.id().clone();
+    repository.world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    assert_eq!(repository.read("child.txt"), None);
+}
+
+#[tokio::test]
+async fn without_a_repository_a_turn_goes_on_without_snapshots() {
+    let data = TempDir::new().unwrap();
+    let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
+    let puppet = Puppet::new([write("1", "a.txt", "a"), Reply::text("done")]);
+    let mut world = World::around(Arc::new(puppet), Options { snapshots, ..Options::default() }).await;
+    let session = world.turn("any", Person::Agrees).await;
+    assert!(patches(&world, &session).await.is_empty());
+    assert!(world.project.path().join("a.txt").exists());
+    assert!(!data.path().join("snapshot").exists(), "nothing is made where nothing is kept");
+    let prompt = world.messages(&session).await[0].info.id().clone();
+    let reverted = world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    assert_eq!(reverted.revert.unwrap().snapshot, None);
+}
+
+#[tokio::test]
+async fn a_broken_shadow_is_no_reason_to_stop() {
+    let mut repository = Repository::new([write("1", "a.txt", "a"), Reply::text("done")]).await;
+    std::fs::write(repository.data.path().join("snapshot"), "in the way").unwrap();
+    let session = repository.world.session().await;
+    repository.turn(&session, "please").await;
+    assert_eq!(repository.read("a.txt").as_deref(), Some("a"));
+    assert!(repository.patches(&session).await.is_empty());
+}
