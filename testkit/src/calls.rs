@@ -51,6 +51,28 @@ impl Calls {
         if text.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(&text)?) }
     }
 
+    /// A PUT that must succeed.
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.http.put(format!("{}{path}", self.url)).json(body).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if !status.is_success() {
+            bail!("PUT {path} answered {status}: {text}");
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// A DELETE that must succeed.
+    pub async fn delete(&self, path: &str) -> Result<Value> {
+        let answer = self.http.delete(format!("{}{path}", self.url)).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if !status.is_success() {
+            bail!("DELETE {path} answered {status}: {text}");
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// A new session's id.
     pub async fn session(&self) -> Result<String> {
         let session = self.post("/session", &json!({})).await?;

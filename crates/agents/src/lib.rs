@@ -7,5 +7,5 @@ pub mod native;
 mod roster;
 mod snapshots;
 
-pub use roster::Roster;
+pub use roster::{Missing, Roster};
 pub use snapshots::Snapshots;

@@ -19,9 +19,14 @@ pub struct Roster {
     pub models: BTreeMap<String, Arc<dyn Model>>,
     /// The model for a prompt, session and agent that name none.
     pub model: ModelRef,
+    /// What a provider that is not among them would need, if somebody knows it.
+    pub missing: Missing,
     /// Who runs it.
     pub runner: Arc<dyn Runner>,
 }
+
+/// What a provider that cannot be asked would need, as the rest of a sentence about its model.
+pub type Missing = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl Roster {
     /// Asked for, else the default. The session's last agent does not count, as clients of this wire expect.
@@ -52,11 +57,15 @@ impl Roster {
         };
         let named = wanted.model.cloned().or_else(|| agent.model.clone()).or_else(last);
         let model = named.unwrap_or_else(|| self.model.clone());
-        if self.models.get(&model.provider_id).is_some_and(|provider| provider.knows(&model.model_id)) {
-            return Ok(model);
-        }
+        let reason = match self.models.get(&model.provider_id) {
+            Some(provider) if provider.knows(&model.model_id) => return Ok(model),
+            Some(_) => format!("{} has no such model", model.provider_id),
+            None => (self.missing)(&model.provider_id)
+                .unwrap_or_else(|| format!("there is no provider \"{}\"", model.provider_id)),
+        };
         Err(Unresolved::Model {
             name: format!("{}/{}", model.provider_id, model.model_id),
+            reason,
             known: self
                 .models
                 .keys()
@@ -108,6 +117,7 @@ mod tests {
             agents: built_in(&[]),
             models,
             model: ModelRef::new("demo", "baton"),
+            missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),
             runner: Arc::new(native),
         }
     }
@@ -143,9 +153,14 @@ mod tests {
         let plain = session(&json!({}));
         let error = resolve(&plain, Some("nobody"), None).unwrap_err();
         assert!(error.contains("nobody") && error.contains("build, plan, general, explore"), "{error}");
-        for model in [ModelRef::new("demo", "no_such"), ModelRef::new("nowhere", "baton")] {
-            let error = resolve(&plain, None, Some(&model)).unwrap_err();
-            assert!(error.contains(&model.model_id) && error.contains("demo/..."), "{error}");
+        for (provider, model, reason) in [
+            ("demo", "no_such", "demo has no such model"),
+            ("nowhere", "baton", "there is no provider \"nowhere\""),
+            ("acme", "large", "set ACME_KEY"),
+        ] {
+            let error = resolve(&plain, None, Some(&ModelRef::new(provider, model))).unwrap_err();
+            let name = format!("{provider}/{model}");
+            assert!([&name, reason, "demo/..."].iter().all(|part| error.contains(part)), "{error}");
         }
     }
 }

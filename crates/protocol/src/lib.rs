@@ -12,6 +12,7 @@ pub mod config;
 pub mod error;
 pub mod event;
 pub mod id;
+pub mod login;
 pub mod message;
 pub mod number;
 pub mod part;

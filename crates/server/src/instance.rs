@@ -9,17 +9,40 @@ use http::request::Parts;
 use protocol::{
     agent::{Agent, Command},
     config::Skill,
+    login::Login,
     provider::Provider,
-    wire_error::{ConfigFault, NamedError, WireError},
+    wire_error::{BadRequestKind, ConfigFault, NamedError, WireError},
 };
 use serde_json::Value;
 
 use crate::{App, Error, error::Fault, extract::Directory};
 
-/// Finds what there is in a directory.
+/// Finds what there is in a directory, and changes what decides about it.
 pub trait Instances: Send + Sync + fmt::Debug {
     /// What there is in a directory, or what is wrong with its configuration.
     fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>>;
+
+    /// Every provider that could be used in a directory if it had a key, besides those that can be used. There
+    /// are many, so they are put together when somebody asks.
+    fn others<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>>;
+
+    /// Forgets what was read, of one directory or of all: it is read again when it is next needed. Turns that are
+    /// running keep what they have.
+    fn forget(&self, directory: Option<&str>);
+
+    /// Keeps a key or login for a provider, or removes it. From then on it counts everywhere.
+    fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>>;
+}
+
+/// Why something was not changed, for people.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+impl From<Refused> for Error {
+    fn from(Refused(message): Refused) -> Self {
+        Self::bad_request(BadRequestKind::Payload, message)
+    }
 }
 
 /// What there is in one directory. Plain data, as of when it was read.
@@ -57,7 +80,7 @@ impl From<Invalid> for Error {
     }
 }
 
-/// The same for every directory.
+/// The same for every directory, and for ever.
 #[derive(Debug, Clone, Default)]
 pub struct Everywhere(Arc<Instance>);
 
@@ -70,6 +93,16 @@ impl From<Instance> for Everywhere {
 impl Instances for Everywhere {
     fn find<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
         Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
+    }
+
+    fn others<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn forget(&self, _: Option<&str>) {}
+
+    fn log_in<'a>(&'a self, _: &'a str, _: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -70,13 +70,21 @@ fn model(id: &str, about: &str) -> Model {
 /// A provider that is called. What was configured is shown as in the public form of the configuration, so that
 /// no address shows its password.
 pub(super) fn listed(live: &Live, config: &Value) -> Provider {
-    let provider = &live.provider;
+    shown(&live.provider, live.source, config)
+}
+
+/// A provider that could be called if it had a key.
+pub(super) fn other(provider: &catalogue::Provider) -> Provider {
+    shown(provider, ProviderSource::Custom, &Value::Null)
+}
+
+fn shown(provider: &catalogue::Provider, source: ProviderSource, config: &Value) -> Provider {
     let shown = config.get("provider").and_then(|all| all.get(&provider.id)).unwrap_or(&Value::Null);
     let models = provider.offered().map(|about| (about.id.clone(), described(provider, about, shown)));
     Provider {
         id: provider.id.clone(),
         name: provider.name.clone(),
-        source: live.source,
+        source,
         env: provider.env.clone(),
         options: object(shown.get("options")),
         models: models.collect(),

@@ -14,10 +14,15 @@ use std::{
 
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
 use futures::future::{BoxFuture, FutureExt};
-use server::{Instance, Instances, instance::Invalid};
-use tokio::time::timeout;
+use protocol::{login::Login, provider::Provider};
+use server::{
+    Instance, Instances,
+    instance::{Invalid, Refused},
+};
+use store::files::auth::{AuthFile, Entry};
+use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{ground::Ground, setup::Setup};
+use super::{ground::Ground, providers, setup::Setup};
 
 /// Directories whose setup is kept. The one that was not used for longest goes first, unless a turn runs in it.
 const MAX_KEPT: usize = 32;
@@ -102,9 +107,61 @@ fn make_room(slots: &mut HashMap<String, Arc<Slot>>) {
     }
 }
 
+/// A login as the file has it.
+fn kept(login: Login) -> Entry {
+    match login {
+        Login::Api { key, metadata } => Entry::Api { key, metadata },
+        Login::Oauth { refresh, access, expires, account_id, enterprise_url } => {
+            Entry::Oauth { refresh, access, expires, account_id, enterprise_url }
+        }
+        Login::WellKnown { key, token } => Entry::WellKnown { key, token },
+    }
+}
+
 impl Instances for Directories {
     fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
         async move { Ok(Arc::clone(&self.setup(directory).await?.shown)) }.boxed()
+    }
+
+    fn others<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>> {
+        async move {
+            let setup = self.setup(directory).await?;
+            let others = spawn_blocking(move || {
+                let is_live = |id: &str| setup.shown.providers.iter().any(|live| live.id == id);
+                providers::others(&setup.settings.loaded.config, is_live)
+            });
+            match others.await {
+                Ok(Ok(others)) => Ok(others),
+                Ok(Err(error)) => Err(Invalid { path: None, message: error.to_string() }),
+                Err(error) => Err(Invalid { path: None, message: error.to_string() }),
+            }
+        }
+        .boxed()
+    }
+
+    fn forget(&self, directory: Option<&str>) {
+        let mut slots = self.lock();
+        match directory {
+            Some(directory) => drop(slots.remove(directory)),
+            None => slots.clear(),
+        }
+    }
+
+    fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
+        let auth = AuthFile::new(&self.ground.environment, &self.ground.places.data);
+        let provider = provider.to_owned();
+        let kept = spawn_blocking(move || match login {
+            Some(login) => auth.set(&provider, &kept(login)),
+            None => auth.remove(&provider),
+        });
+        async move {
+            match kept.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(Refused(error.to_string())),
+                Err(error) => Err(Refused(error.to_string())),
+            }
+        }
+        .boxed()
     }
 }
 

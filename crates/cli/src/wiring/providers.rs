@@ -206,6 +206,37 @@ fn holders<'e>(provider: &Provider, environment: &'e Environment) -> impl Iterat
     environment.variables.iter().filter(move |(_, value)| holds(value)).map(|(name, _)| name.clone())
 }
 
+/// Providers of the built-in list that cannot be asked now, but could with a key. Unpacks all of them.
+pub(super) fn others<'l>(
+    config: &Config,
+    is_live: impl Fn(&str) -> bool + 'l,
+) -> Result<Vec<protocol::provider::Provider>, llm::Error> {
+    let catalogue = Catalogue::built_in()?;
+    let wanted = catalogue.entries().filter(|entry| !is_live(&entry.id) && is_enabled(config, &entry.id));
+    let unpacked = wanted.map(|entry| Ok(catalog::other(&entry.unpack()?)));
+    unpacked.collect()
+}
+
+/// What a provider that cannot be asked would need; nothing if nobody has heard of it.
+pub(super) fn missing(settings: &Settings, id: &str) -> Option<String> {
+    let config = &settings.loaded.config;
+    if !is_enabled(config, id) {
+        return Some(format!(
+            "{id} is switched off by `disabled_providers` or `enabled_providers` of the configuration"
+        ));
+    }
+    if config.provider.contains_key(id) {
+        return Some(format!("{id} is configured, but has no key, no address or no model that can be asked"));
+    }
+    let catalogue = Catalogue::built_in().ok()?;
+    let entry = catalogue.entries().find(|entry| entry.id == id)?;
+    let variables = match entry.env.as_slice() {
+        [] => String::new(),
+        names => format!("set {} and start the server again, or ", names.join(" and ")),
+    };
+    Some(format!("{} has no key: {variables}keep one with PUT /auth/{id} or in `auth.json`", entry.name))
+}
+
 /// The model for who names none: the configured one, else the best there is, else the demo. A configured model
 /// that cannot be asked is not replaced by one of somebody else's.
 pub(super) fn default_model(config: &Config, best: Option<ModelRef>, models: &Models) -> ModelRef {

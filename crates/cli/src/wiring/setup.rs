@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::agents::{Roster, native::Native};
+use ::agents::{Missing, Roster, native::Native};
 use llm::demo;
 use server::{Instance, instance::Invalid};
 use store::files::{commands, redacted};
@@ -68,7 +68,9 @@ fn roster(ground: &Ground, settings: &Arc<Settings>, shown: &Instance, providers
     let model = providers::default_model(&settings.loaded.config, default, &models);
     let options = options::native(ground, settings, shown.agents.clone(), &models, hidden);
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
-    Roster { agents: shown.agents.clone(), models, model, runner: Arc::new(native) }
+    let about = Arc::clone(settings);
+    let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
+    Roster { agents: shown.agents.clone(), models, model, missing, runner: Arc::new(native) }
 }
 
 /// Nobody's command needs to know how to get into the server that runs it, or to a model.

@@ -213,3 +213,39 @@ async fn run_uses_the_configuration_of_the_sessions_directory() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.starts_with("Hello from the demo model."), "{ended:?}");
 }
+
+#[tokio::test]
+async fn to_dispose_of_a_directory_is_to_read_it_again_and_to_tell_clients() {
+    let world = World::new();
+    let other = Other::new(&world, &json!({ "model": "demo/slow:30@5" }));
+    let server = world.serve().await;
+    let session = other.session(&server).await;
+    let mut watch = Watch::connect(&server.url, &other.about("/event"), None).await.unwrap();
+    let prompt = json!({ "parts": [{ "type": "text", "text": "go" }] });
+    server.calls.post(&format!("/session/{session}/prompt_async"), &prompt).await.unwrap();
+    let (mut disposed, mut told) = (false, 0);
+    while let Some(seen) = watch.next().await.unwrap() {
+        match &seen.event.body {
+            EventBody::PartDelta(_) if !disposed => {
+                disposed = true;
+                assert_eq!(
+                    server.calls.post(&other.about("/instance/dispose"), &json!({})).await.unwrap(),
+                    true
+                );
+                assert_eq!(server.calls.post("/global/dispose", &json!({})).await.unwrap(), true);
+            }
+            EventBody::ServerInstanceDisposed(about) => {
+                assert_eq!(about["directory"], other.path.to_str().unwrap());
+                told += 1;
+            }
+            EventBody::SessionStatus(it) if it.status.is_idle() => {
+                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn went on");
+            }
+            EventBody::SessionIdle(_) => break,
+            _ => {}
+        }
+    }
+    assert_eq!((disposed, told), (true, 1));
+    drop(watch);
+    server.stop().await;
+}

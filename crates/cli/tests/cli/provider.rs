@@ -267,3 +267,57 @@ async fn ollama_can_be_asked_without_being_configured() {
     assert!(!create(&server, "ollama").await);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_shown() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible", "env": ["FAKE_API_KEY"], "options": { "baseURL": fake.url },
+        "models": { "m": {} },
+    });
+    let config = json!({ "provider": { "fake": provider } });
+    fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+    let server = world.serve().await;
+    let session = server.calls.session().await.unwrap();
+    let prompt = |provider: &str, model: &str| {
+        let model = json!({ "providerID": provider, "modelID": model });
+        json!({ "model": model, "parts": [{ "type": "text", "text": "hello" }] })
+    };
+    let path = format!("/session/{session}/message");
+    let refused = server.calls.post(&path, &prompt("openai", "gpt-5")).await.unwrap_err().to_string();
+    assert!(refused.contains("400") && refused.contains("OPENAI_API_KEY"), "{refused}");
+    assert!(refused.contains("PUT /auth/openai"), "{refused}");
+    let connected = async || server.calls.get("/provider").await.unwrap();
+    let before = connected().await;
+    assert!(!before["connected"].as_array().unwrap().contains(&json!("openai")));
+    let all = before["all"].as_array().unwrap();
+    let openai: Vec<&Value> = all.iter().filter(|provider| provider["id"] == "openai").collect();
+    assert_eq!(openai.len(), 1, "it is listed, once");
+    assert!(openai[0]["models"].as_object().unwrap().contains_key("gpt-5"));
+
+    let key = json!({ "type": "api", "key": KEY });
+    for provider in ["fake", "openai"] {
+        assert_eq!(server.calls.put(&format!("/auth/{provider}"), &key).await.unwrap(), true);
+    }
+    let answer = server.calls.post(&path, &prompt("fake", "m")).await.unwrap();
+    assert_eq!(answer["info"]["providerID"], "fake");
+    let head = fake.calls().last().unwrap().head.to_lowercase();
+    assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
+    assert!(connected().await["connected"].as_array().unwrap().contains(&json!("openai")));
+    for path in ["/provider", "/provider/auth", "/config/providers", "/config"] {
+        assert!(!server.calls.get(path).await.unwrap().to_string().contains(KEY), "{path}");
+    }
+    let file = world.data().join("auth.json");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+
+    for body in [json!({ "type": "api", "key": " " }), json!({ "type": "api" }), json!({ "type": "other" })] {
+        let refused = server.calls.put("/auth/fake", &body).await.unwrap_err().to_string();
+        assert!(refused.contains("400"), "{refused}");
+    }
+    assert_eq!(server.calls.delete("/auth/openai").await.unwrap(), true);
+    assert!(!connected().await["connected"].as_array().unwrap().contains(&json!("openai")));
+    server.stop().await;
+    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    assert!(!log.contains(KEY), "{log}");
+}

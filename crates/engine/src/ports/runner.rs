@@ -91,12 +91,12 @@ pub enum Unresolved {
         known: String,
     },
     /// No such model, or none that can be asked.
-    #[error(
-        "model \"{name}\" cannot be used: it is unknown, or its provider has no key; models that can: {known}"
-    )]
+    #[error("model \"{name}\" cannot be used: {reason}; models that can: {known}")]
     Model {
         /// As asked.
         name: String,
+        /// Why not, and what to do about it.
+        reason: String,
         /// Names that would do.
         known: String,
     },

@@ -19,6 +19,8 @@ pub enum Method {
     Post,
     /// Changes something.
     Patch,
+    /// Puts something in the place of what was there.
+    Put,
     /// Removes something.
     Delete,
 }
@@ -30,6 +32,7 @@ impl Method {
             Self::Get => "get",
             Self::Post => "post",
             Self::Patch => "patch",
+            Self::Put => "put",
             Self::Delete => "delete",
         }
     }
@@ -39,6 +42,7 @@ impl Method {
             Self::Get => MethodFilter::GET,
             Self::Post => MethodFilter::POST,
             Self::Patch => MethodFilter::PATCH,
+            Self::Put => MethodFilter::PUT,
             Self::Delete => MethodFilter::DELETE,
         }
     }
@@ -101,6 +105,15 @@ impl Route {
         T: 'static,
     {
         Self::new(Method::Patch, path, id, handler)
+    }
+
+    /// Puts something in the place of what was there.
+    pub fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App> + Described<T>,
+        T: 'static,
+    {
+        Self::new(Method::Put, path, id, handler)
     }
 
     /// Removes something.

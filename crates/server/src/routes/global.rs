@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::{Json, extract::State};
-use protocol::{Event, Rest, config::Health};
+use protocol::{Event, EventBody, Extra, Rest, config::Health};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{App, openapi::Route, sse};
@@ -14,11 +14,19 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/global/event", "global.event", sse::global_event)
             .summary("Follow the events of all directories")
             .streams::<GlobalEvent>(),
+        Route::post("/global/dispose", "global.dispose", dispose)
+            .summary("Read the configuration of all directories again; turns go on"),
     ]
 }
 
 async fn health(State(app): State<App>) -> Json<Health> {
     Json(Health { healthy: true, version: app.facts.version.clone(), extra: Rest::NONE })
+}
+
+async fn dispose(State(app): State<App>) -> Json<bool> {
+    app.instances.forget(None);
+    app.sessions.publish(None, EventBody::GlobalDisposed(Extra::new()));
+    Json(true)
 }
 
 /// An event with the place it happened at. It is written by the bus, once for all subscribers, and so has no

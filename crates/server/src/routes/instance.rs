@@ -1,8 +1,9 @@
 //! What there is in a directory: paths, version control, agents, commands, skills and helpers.
 
 use axum::{Json, extract::State};
+use engine::bus::Place;
 use protocol::{
-    Extra, Rest,
+    EventBody, Extra, Rest,
     agent::{Agent, Command},
     config::Skill,
     project::Paths,
@@ -19,6 +20,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/agent", "app.agents", agents).summary("List the agents"),
         Route::get("/command", "command.list", commands).summary("List the slash commands"),
         Route::get("/skill", "app.skills", skills).summary("List the skills"),
+        Route::post("/instance/dispose", "instance.dispose", dispose)
+            .summary("Read the configuration of a directory again; turns go on"),
         Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; there are none"),
         Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; there are none"),
     ]
@@ -66,6 +69,16 @@ async fn commands(Here(instance): Here) -> Json<Vec<Command>> {
 
 async fn skills(Here(instance): Here) -> Json<Vec<Skill>> {
     Json(instance.skills.clone())
+}
+
+/// Unlike OpenCode's, this ends no turn and no stream. Clients that are told begin anew all the same.
+async fn dispose(State(app): State<App>, directory: Directory) -> Json<bool> {
+    app.instances.forget(Some(&directory.path));
+    let place = app.projects.find(&directory.path).await;
+    let place = Place { directory: place.directory.as_str().into(), project: place.project.as_str().into() };
+    let body = Extra::from_iter([("directory".to_owned(), directory.path.into())]);
+    app.sessions.publish(Some(&place), EventBody::ServerInstanceDisposed(body));
+    Json(true)
 }
 
 /// Language servers and formatters: OpenCode's clients ask for them at start and want a list.

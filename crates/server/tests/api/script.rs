@@ -29,7 +29,11 @@ impl Runners for Cast {
             let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "demo"));
             if (model.provider_id.as_str(), model.model_id.as_str()) != ("demo", "demo") {
                 let name = format!("{}/{}", model.provider_id, model.model_id);
-                return Err(Unresolved::Model { name, known: "demo/demo".into() });
+                return Err(Unresolved::Model {
+                    name,
+                    reason: "it is unknown".into(),
+                    known: "demo/demo".into(),
+                });
             }
             Ok(Resolved { agent, model, runner: Arc::new(Player) })
         }
