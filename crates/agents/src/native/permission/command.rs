@@ -103,6 +103,12 @@ pub(in crate::native) fn commands(line: &str) -> Vec<Command> {
     read(line).unwrap_or_else(|| vec![Command::opaque(line)])
 }
 
+/// Whether what the grammar takes for a comment is none: for a shell `\ #` is a word, and what follows is run.
+fn follows_backslash(comment: Node<'_>, line: &str) -> bool {
+    let before = line.get(..comment.start_byte()).unwrap_or_default();
+    before.trim_end_matches([' ', '\t']).ends_with('\\')
+}
+
 fn read(line: &str) -> Option<Vec<Command>> {
     if line.len() > MAX_LINE {
         return None;
@@ -113,16 +119,18 @@ fn read(line: &str) -> Option<Vec<Command>> {
     let root = tree.root_node();
     let mut found = Vec::new();
     let mut says_something = false;
+    let mut broken = root.has_error();
     for (node, parent) in descendants(root) {
         says_something |= node.is_named() && !matches!(node.kind(), "program" | "comment");
+        broken |= node.kind() == "comment" && follows_backslash(node, line);
         found.extend(command(node, parent, line));
     }
-    if root.has_error() {
+    if broken {
         for command in &mut found {
             command.opaque = true;
         }
     }
-    if root.has_error() || (found.is_empty() && says_something) {
+    if broken || (found.is_empty() && says_something) {
         found.push(Command::opaque(line));
     }
     Some(found)

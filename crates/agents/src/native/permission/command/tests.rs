@@ -1,5 +1,13 @@
 //! Lines as models write them, and as somebody would who wants to get past the rules.
 
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use testkit::dice::Dice;
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Spec};
+
 use super::*;
 
 /// The commands of a line; opaque ones with an exclamation mark.
@@ -147,4 +155,109 @@ fn deep_and_long_lines_are_survived() {
     let long = "a;".repeat(MAX_LINE);
     assert_eq!(commands(&long).len(), 1);
     assert!(commands(&long)[0].opaque);
+}
+
+/// Pieces of lines that end by themselves whatever they are glued to: no loops, no functions, nothing that is there.
+const PIECES: [&str; 44] = [
+    "zap",
+    "zip x",
+    "nop 'a b'",
+    "\"q\"",
+    "'q'",
+    "A=1",
+    "A=$(zap)",
+    " ",
+    " ",
+    " ",
+    " ",
+    ";",
+    "; ",
+    " && ",
+    " || ",
+    " | ",
+    " & ",
+    "\n",
+    "(",
+    ")",
+    "{ ",
+    "; }",
+    "$(",
+    "`",
+    "\"",
+    "'",
+    "\\",
+    "#",
+    " # ",
+    "if ",
+    "; then ",
+    "; fi",
+    "! ",
+    "<(",
+    " <<E\n",
+    "\nE\n",
+    "case x in x) ",
+    ";; esac",
+    "command ",
+    "[[ -f x ]]",
+    "$((1",
+    "))",
+    "${x:-",
+    "}",
+];
+
+fn line(seed: u64) -> String {
+    let mut dice = Dice::new(seed);
+    let count = 1 + dice.roll(9);
+    let piece = |roll: u64| PIECES[usize::try_from(roll).unwrap()];
+    (0..count).map(|_| piece(dice.roll(PIECES.len() as u64))).collect()
+}
+
+/// The names of the commands that bash tries to run.
+async fn tried(directory: &Path, line: &str) -> Vec<String> {
+    let log = directory.join("log");
+    let _ = std::fs::remove_file(&log);
+    // On a line of its own, so that it is in force before the rest is read.
+    let note = "PATH=/nowhere; command_not_found_handle() { builtin echo \"$1\" >>log; }";
+    let spec = Spec::shell(&format!("{note}\n{line}"), directory, Duration::from_secs(20));
+    process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_comment_after_a_backslash_is_none() {
+    assert_eq!(texts("ls \\ # ; rm x"), ["!ls", "!ls \\ # ; rm x"]);
+    assert_eq!(texts("ls # ; rm x"), ["ls"]);
+}
+
+#[tokio::test]
+async fn what_bash_runs_was_found_or_makes_the_line_opaque() {
+    if !Path::new("/bin/bash").exists() {
+        return;
+    }
+    let directory = TempDir::new().unwrap();
+    let mut judged = 0;
+    for seed in 0..2_000 {
+        let line = line(seed);
+        let found = commands(&line);
+        if found.iter().any(|command| command.opaque) {
+            continue;
+        }
+        let names: Vec<&str> = found.iter().map(Command::name).collect();
+        for name in tried(directory.path(), &line).await {
+            judged += 1;
+            assert!(names.contains(&name.as_str()), "seed {seed}: bash runs {name} in {line:?}: {found:?}");
+        }
+    }
+    assert!(judged > 50, "only {judged} commands were run");
+}
+
+#[test]
+fn no_line_breaks_it_or_says_more_than_it_does() {
+    for seed in 0..20_000 {
+        let line = line(seed);
+        for command in commands(&line) {
+            assert!(command.text.len() <= line.len(), "seed {seed}: {command:?} in {line:?}");
+        }
+    }
 }

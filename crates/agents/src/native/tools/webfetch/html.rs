@@ -302,6 +302,8 @@ fn character(name: &str) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::dice::Dice;
+
     use super::*;
 
     const PAGE: &str = "<!DOCTYPE html><html><head><title>T</title><style>p { color: red }</style></head><body>\
@@ -351,5 +353,55 @@ mod tests {
         let lists = format!("{}word{}", "<ul><li>".repeat(depth), "</li></ul>".repeat(depth));
         assert!(is_tame(&lists));
         assert!(markdown(&lists).contains("word"));
+    }
+
+    /// Pieces that make sense together, and those that make none.
+    const PIECES: [&str; 32] = [
+        "word ",
+        "é",
+        "\u{0}",
+        "<",
+        ">",
+        "</",
+        "/>",
+        "<p>",
+        "</p>",
+        "<div class=a>",
+        "</div>",
+        "<b",
+        "<a href='",
+        "'",
+        "\"",
+        "<!--",
+        "-->",
+        "<!doctype html>",
+        "<script>",
+        "</script>",
+        "<style>",
+        "</style",
+        "<table><tr><td>",
+        "</table>",
+        "<ul><li>",
+        "&amp;",
+        "&#x41;",
+        "&#99999999;",
+        "&",
+        "<![CDATA[",
+        "]]>",
+        "<pre>\n",
+    ];
+
+    #[test]
+    fn no_page_breaks_it_or_grows_without_measure() {
+        for seed in 0..5_000 {
+            let mut dice = Dice::new(seed);
+            let count = dice.roll(40);
+            let page: String = (0..count)
+                .map(|_| PIECES[usize::try_from(dice.roll(PIECES.len() as u64)).unwrap()])
+                .collect();
+            let (markdown, text) = (markdown(&page), text(&page));
+            let most = page.len() * 8 + 64;
+            assert!(markdown.len() <= most && text.len() <= most, "seed {seed}: {page:?}");
+        }
     }
 }
