@@ -7,8 +7,12 @@ use std::sync::Arc;
 use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
 use futures::future::{self, BoxFuture, FutureExt};
 use llm::Model;
-use protocol::agent::{Agent, AgentMode};
+use protocol::Session;
+use protocol::agent::{Agent, AgentMode, Command};
 use protocol::message::ModelRef;
+use protocol::prompt::{CommandInput, PromptInput};
+
+use crate::native::commands;
 
 /// The agents and models there are. A prompt that asks for something else is refused before it is accepted.
 #[derive(Clone)]
@@ -17,6 +21,8 @@ pub struct Roster {
     pub agents: Vec<Agent>,
     /// The models, by provider.
     pub models: BTreeMap<String, Arc<dyn Model>>,
+    /// The slash commands.
+    pub commands: Vec<Command>,
     /// The model for a prompt, session and agent that name none.
     pub model: ModelRef,
     /// What a provider that is not among them would need, if somebody knows it.
@@ -86,6 +92,23 @@ impl Runners for Roster {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         future::ready(self.choose(&wanted)).boxed()
     }
+
+    fn command<'a>(
+        &'a self,
+        session: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        async move {
+            let name = input.command.clone();
+            let Some(command) = self.commands.iter().find(|command| command.name == name) else {
+                let known = self.commands.iter().map(|command| command.name.as_str());
+                return Err(Unresolved::Command { name, known: known.collect::<Vec<_>>().join(", ") });
+            };
+            let prompt = commands::prompt(command, &self.agents, &session.directory, input).await;
+            prompt.map_err(|message| Unresolved::Unusable { name, message })
+        }
+        .boxed()
+    }
 }
 
 impl fmt::Debug for Roster {
@@ -102,7 +125,6 @@ impl fmt::Debug for Roster {
 mod tests {
     use engine::ports::{SystemClock, SystemRandom};
     use llm::demo::Demo;
-    use protocol::Session;
     use serde_json::json;
 
     use super::*;
@@ -115,6 +137,7 @@ mod tests {
             Native::new(models.clone(), Arc::new(SystemClock), Arc::new(SystemRandom), Options::default());
         Roster {
             agents: built_in(&[]),
+            commands: commands::all(Vec::new(), &[]),
             models,
             model: ModelRef::new("demo", "baton"),
             missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),

@@ -6,6 +6,7 @@
 
 mod create;
 mod edit;
+mod errand;
 mod fork;
 mod note;
 mod prepare;
@@ -129,7 +130,13 @@ impl Sessions {
 
     /// Accepts a prompt and waits until it was worked on: the assistant message that answers it.
     pub async fn prompt(&self, id: &SessionId, input: PromptInput) -> Result<MessageWithParts, Error> {
-        let Submitted { message, end } = self.submit(id, input).await?;
+        let submitted = self.submit(id, input).await?;
+        self.finished(id, submitted).await
+    }
+
+    /// Waits until a prompt was worked on: the assistant message that answers it.
+    async fn finished(&self, id: &SessionId, submitted: Submitted) -> Result<MessageWithParts, Error> {
+        let Submitted { message, end } = submitted;
         let Some(end) = end else { return Ok(message) };
         end.await.map_err(|_| Error::Closing)?;
         self.answer(id, message.info.id()).await

@@ -33,6 +33,8 @@ pub struct Transcript {
     /// What the next step answers: what was asked, or what continues it.
     prompt: MessageId,
     step: Option<Step>,
+    /// The newest assistant message.
+    newest: Option<MessageId>,
     /// Whether the present prompt has an assistant message already.
     answered: bool,
     /// Whether its last message says already what went wrong.
@@ -56,6 +58,7 @@ impl Transcript {
             asked: prompt.clone(),
             prompt,
             step: None,
+            newest: None,
             answered: false,
             reported: false,
             latest,
@@ -80,6 +83,11 @@ impl Transcript {
         self.prompt = prompt;
         self.answered = false;
         self.latest = self.latest.max(created);
+    }
+
+    /// The newest assistant message, open or not.
+    pub fn newest(&self) -> Option<&MessageId> {
+        self.newest.as_ref()
     }
 
     /// The open assistant message.
@@ -197,7 +205,9 @@ impl Transcript {
         let paths = (self.cwd.as_str(), self.root.as_str());
         let own = || Speaker { agent: self.agent.clone(), model: self.model.clone(), summary: false };
         let speaker = speaker.unwrap_or_else(own);
-        events::assistant(session, &self.prompt, speaker, paths, self.latest, mint)
+        let message = events::assistant(session, &self.prompt, speaker, paths, self.latest, mint);
+        self.newest = Some(message.id.clone());
+        message
     }
 
     /// Adds a user message that no person wrote; the next step answers it.

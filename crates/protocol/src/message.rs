@@ -104,10 +104,36 @@ impl UserMessage {
     /// The field (Baton's addition) by which a message that no person wrote names the prompt it continues.
     pub const CONTINUES: &str = "continues";
 
+    /// The field (Baton's addition) that says where a prompt came from that was not written out.
+    pub const ORIGIN: &str = "origin";
+
+    /// Where the prompt came from, if a person did not write it out.
+    pub fn origin(&self) -> Option<Origin> {
+        serde_json::from_value(self.extra.get(Self::ORIGIN)?.clone()).ok()
+    }
+
     /// The prompt whose turn this message continues; nothing if a person wrote it.
     pub fn continues(&self) -> Option<MessageId> {
         self.extra.get(Self::CONTINUES)?.as_str()?.parse().ok()
     }
+}
+
+/// Where a prompt came from that was not written out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Origin {
+    /// A slash command.
+    Command {
+        /// Its name, without the slash.
+        name: String,
+        /// What was written after it.
+        arguments: String,
+    },
+    /// A command line that a person ran.
+    Shell {
+        /// The command line.
+        command: String,
+    },
 }
 
 /// When a prompt was accepted.

@@ -76,6 +76,51 @@ impl PromptInput {
     }
 }
 
+/// The body of `POST /session/{id}/command`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandInput {
+    /// Chosen by the client; sending the same one again changes nothing.
+    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// The agent that is to answer, unless the command names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The model that is to answer, as `provider/model`, unless the command names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Variant of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// The command's name, without the slash.
+    pub command: String,
+    /// What was written after it.
+    pub arguments: String,
+    /// What comes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<PartInput>>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+/// The body of `POST /session/{id}/shell`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShellInput {
+    /// Chosen by the client; sending the same one again changes nothing.
+    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// The agent in whose name it is shown.
+    pub agent: String,
+    /// The model in whose name it is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// The command line.
+    pub command: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
 /// What to do with a prompt that arrives while a turn is running.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

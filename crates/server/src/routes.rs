@@ -3,6 +3,7 @@
 mod config;
 mod control;
 mod document;
+mod errand;
 mod event;
 mod experimental;
 mod global;
@@ -27,6 +28,7 @@ pub(crate) fn table() -> Vec<Route> {
         session::routes(),
         message::routes(),
         prompt::routes(),
+        errand::routes(),
         unbuilt::routes(),
         permission::routes(),
         question::routes(),

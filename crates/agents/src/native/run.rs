@@ -21,7 +21,7 @@ use super::permission::Permissions;
 use super::role::Role;
 use super::system::{self, Scene};
 use super::tools::{Bench, Setting};
-use super::{Inner, context, history, limits, step, structured, title};
+use super::{Inner, context, fill, history, limits, step, structured, title};
 
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
@@ -152,15 +152,19 @@ impl<'a> Loop<'a> {
     async fn round(&mut self) -> Flow {
         for id in self.fresh.clone() {
             let Some(message) = or_end(self.turn.message(&id).await)? else { continue };
-            self.errands(&message).await?;
+            self.errands(message).await?;
         }
         self.step().await
     }
 
-    async fn errands(&mut self, message: &MessageWithParts) -> Flow {
+    async fn errands(&mut self, message: MessageWithParts) -> Flow {
         if let Message::User(user) = &message.info {
             self.asked = Some(user.as_ref().clone());
         }
+        if let Some((line, part)) = fill::shell_line(&message).zip(message.parts.first()) {
+            return self.shell(part, &line).await;
+        }
+        let message = self.fill(message).await?;
         for part in &message.parts {
             match &part.body {
                 PartBody::Subtask(task) => self.subtask(part, task).await?,
@@ -168,8 +172,8 @@ impl<'a> Loop<'a> {
                 _ => {}
             }
         }
-        if history::compaction(message).is_some() {
-            self.compact(Why::Asked(message)).await?;
+        if history::compaction(&message).is_some() {
+            self.compact(Why::Asked(&message)).await?;
             // A turn that was begun for a summary ends with it.
             if *message.info.id() == self.turn.prompt {
                 return Flow::Break(TurnEnd::Completed);
@@ -214,7 +218,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    fn stage(&self) -> Flow<Stage<'a>> {
+    pub(super) fn stage(&self) -> Flow<Stage<'a>> {
         let role = self.role()?;
         let mut permissions = role.permissions(self.inner, &self.turn.session, self.depth);
         for agent in &self.mentioned {

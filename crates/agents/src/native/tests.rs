@@ -4,6 +4,7 @@ mod abort;
 mod aborts;
 mod attachments;
 mod budgets;
+mod commands;
 mod compaction;
 mod harness;
 mod outputs;

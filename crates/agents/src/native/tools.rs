@@ -77,6 +77,17 @@ pub(super) trait Tool: Send + Sync {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>>;
 }
 
+/// Who wants a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The model.
+    Model,
+    /// A command's template. It is no part of any message, so there is nothing to show its progress in.
+    Template,
+    /// A person, who needs nobody's permission.
+    Person,
+}
+
 /// One call of a tool.
 pub(super) struct Call<'a> {
     pub(super) turn: &'a Turn,
@@ -89,6 +100,8 @@ pub(super) struct Call<'a> {
     loaded: &'a nearby::Loaded,
     /// Whether there are subagents to hand something to.
     pub(super) may_delegate: bool,
+    /// Who wants it.
+    pub(super) by: By,
     /// The model's id of the call.
     pub(super) id: &'a str,
     /// The tool's name.
@@ -99,6 +112,9 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// Shows how far it got.
     pub(super) async fn progress(&self, title: Option<String>, metadata: Extra) {
+        if self.by == By::Template {
+            return;
+        }
         let running = AgentEvent::ToolRunning {
             call: self.id.to_owned(),
             tool: self.name.to_owned(),

@@ -14,7 +14,12 @@ use std::{
 
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
 use futures::future::{BoxFuture, FutureExt};
-use protocol::{login::Login, provider::Provider};
+use protocol::{
+    Session,
+    login::Login,
+    prompt::{CommandInput, PromptInput},
+    provider::Provider,
+};
 use server::{
     Instance, Instances,
     instance::{Invalid, Refused},
@@ -77,6 +82,15 @@ impl Directories {
             let seconds = DEADLINE.as_secs();
             let message = format!("reading the configuration of {directory} takes longer than {seconds} s");
             Err(Invalid { path: None, message })
+        })
+    }
+
+    /// What there is in a session's directory.
+    async fn of(&self, session: &Session) -> Result<Arc<Setup>, Unresolved> {
+        let directory = &session.directory;
+        self.setup(directory).await.map_err(|invalid| Unresolved::Configuration {
+            directory: directory.clone(),
+            message: invalid.message,
         })
     }
 
@@ -167,14 +181,14 @@ impl Instances for Directories {
 
 impl Runners for Directories {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
-        async move {
-            let directory = &wanted.session.directory;
-            let setup = self.setup(directory).await.map_err(|invalid| Unresolved::Configuration {
-                directory: directory.clone(),
-                message: invalid.message,
-            })?;
-            setup.roster.resolve(wanted).await
-        }
-        .boxed()
+        async move { self.of(wanted.session).await?.roster.resolve(wanted).await }.boxed()
+    }
+
+    fn command<'a>(
+        &'a self,
+        session: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        async move { self.of(session).await?.roster.command(session, input).await }.boxed()
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ::agents::{Missing, Roster, native::Native};
+use ::agents::{
+    Missing, Roster,
+    native::{self, Native},
+};
 use llm::demo;
 use server::{Instance, instance::Invalid};
 use store::files::{commands, redacted};
@@ -50,12 +53,13 @@ fn shown(ground: &Ground, settings: &Settings, providers: &Providers) -> Instanc
         .listed()
         .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
     let listed = providers.listed().map(|live| catalog::listed(live, &config));
+    let skills: Vec<_> = settings.skills.values().cloned().collect();
     Instance {
         providers: listed.chain([catalog::provider(&ground.demo)]).collect(),
         default_models: defaults.chain([demo_default]).collect(),
         agents: agents::all(&settings.environment, &settings.loaded.config),
-        commands: commands(&settings.loaded.config),
-        skills: settings.skills.values().cloned().collect(),
+        commands: native::commands::all(commands(&settings.loaded.config), &skills),
+        skills,
         config,
     }
 }
@@ -70,7 +74,14 @@ fn roster(ground: &Ground, settings: &Arc<Settings>, shown: &Instance, providers
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
-    Roster { agents: shown.agents.clone(), models, model, missing, runner: Arc::new(native) }
+    Roster {
+        agents: shown.agents.clone(),
+        commands: shown.commands.clone(),
+        models,
+        model,
+        missing,
+        runner: Arc::new(native),
+    }
 }
 
 /// Nobody's command needs to know how to get into the server that runs it, or to a model.

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use futures::future::{self, BoxFuture, FutureExt};
-use protocol::{EndReason, MessageError, Session, SessionId, TurnEnd, message::ModelRef, prompt::PartInput};
+use protocol::{
+    EndReason, MessageError, Session, SessionId, TurnEnd,
+    message::ModelRef,
+    prompt::{CommandInput, PartInput, PromptInput},
+};
 
 use crate::session::Turn;
 
@@ -46,6 +50,17 @@ pub trait Runners: Send + Sync {
     /// Chooses agent, model and runner, or says what is unknown, before anything is accepted. Each directory may
     /// have its own, so the answer may have to be looked up.
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>>;
+
+    /// The prompt that a slash command stands for in a session.
+    fn command<'a>(
+        &'a self,
+        session: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        let _ = session;
+        let unknown = Unresolved::Command { name: input.command.clone(), known: String::new() };
+        future::ready(Err(unknown)).boxed()
+    }
 }
 
 /// What a prompt asks for.
@@ -99,6 +114,22 @@ pub enum Unresolved {
         reason: String,
         /// Names that would do.
         known: String,
+    },
+    /// No such slash command.
+    #[error("command \"{name}\" does not exist; known commands: {known}")]
+    Command {
+        /// As asked.
+        name: String,
+        /// Names that would do.
+        known: String,
+    },
+    /// A slash command that makes no sense like this.
+    #[error("command \"{name}\" cannot be run: {message}")]
+    Unusable {
+        /// The command.
+        name: String,
+        /// Why.
+        message: String,
     },
     /// The session's directory has a configuration that cannot be used.
     #[error("the configuration of {directory} cannot be used: {message}")]

@@ -48,6 +48,8 @@ pub(super) struct Actor {
     pub(super) tally: Option<Arc<Tally>>,
     /// What accepted prompts were resolved to, until they are taken up.
     pub(super) resolved: HashMap<MessageId, Resolved>,
+    /// Slash commands among accepted prompts: name and arguments, until the prompt has ended.
+    pub(super) commands: HashMap<MessageId, (String, String)>,
     pub(super) requests: BTreeMap<String, Pending>,
     /// Durable events that wait for the next flush.
     pub(super) unsaved: Vec<EventBody>,

@@ -44,6 +44,7 @@ impl Actor {
             life: Lifecycle::default(),
             run: None,
             resolved: HashMap::new(),
+            commands: HashMap::new(),
             requests: BTreeMap::new(),
             unsaved: Vec::new(),
             prompt_waiters: HashMap::new(),
@@ -113,9 +114,10 @@ impl Actor {
         }
     }
 
-    async fn resolve_stored(&self, message: &MessageId) -> Result<Option<Resolved>, Error> {
+    async fn resolve_stored(&mut self, message: &MessageId) -> Result<Option<Resolved>, Error> {
         let stored = self.shared().reads.message(&self.session.id, message).await?;
         let Some(Message::User(user)) = stored.map(|stored| stored.info) else { return Ok(None) };
+        self.note_origin(message, user.origin());
         let wanted = Wanted { session: &self.session, agent: Some(&user.agent), model: Some(&user.model) };
         match self.shared().runners.resolve(wanted).await {
             Ok(resolved) => Ok(Some(resolved)),

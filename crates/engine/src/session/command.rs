@@ -3,6 +3,7 @@
 use protocol::{
     MessageError, MessageId, Part, PartId, Session, SessionId,
     agent_event::Answer,
+    message::Origin,
     prompt::{PromptInput, SessionPatch},
 };
 use tokio::sync::oneshot;
@@ -50,11 +51,13 @@ pub(crate) struct Prompt {
     pub(crate) input: PromptInput,
     /// What could not be completed.
     pub(crate) warnings: Vec<MessageError>,
+    /// Where it came from, if a person did not write it out.
+    pub(crate) origin: Option<Origin>,
 }
 
 impl From<PromptInput> for Prompt {
     fn from(input: PromptInput) -> Self {
-        Self { input, warnings: Vec::new() }
+        Self { input, warnings: Vec::new(), origin: None }
     }
 }
 

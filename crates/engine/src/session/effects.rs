@@ -2,7 +2,10 @@
 
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
-    SessionStatus, TurnEnd, event::PromptStarted, project::FileDiff,
+    SessionStatus, TurnEnd,
+    event::{CommandDone, PromptStarted},
+    message::Origin,
+    project::FileDiff,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +48,7 @@ impl Actor {
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
     async fn perform(&mut self, effects: Vec<Effect<MessageId, SessionId>>) {
-        let mut after = Vec::new();
+        let (mut after, mut answer) = (Vec::new(), None);
         for effect in effects {
             match effect {
                 Effect::Busy => self.push_status(SessionStatus::BUSY),
@@ -57,9 +60,10 @@ impl Actor {
                 }
                 Effect::Cancel { .. } => self.cancel_run(),
                 Effect::StopChild(child) => self.stop_child(child),
-                Effect::Close(reason) => self.close_run(reason),
+                Effect::Close(reason) => answer = self.close_run(reason),
                 Effect::EndPrompt { prompt, reason } => {
                     self.resolved.remove(&prompt);
+                    self.push_executed(&prompt, answer.as_ref());
                     self.push_prompt_ended(prompt.clone(), reason);
                     after.push(After::Prompt(prompt, reason));
                 }
@@ -150,14 +154,36 @@ impl Actor {
         }
     }
 
-    fn close_run(&mut self, reason: EndReason) {
+    /// Closes what the run left open; the newest message that it wrote.
+    fn close_run(&mut self, reason: EndReason) -> Option<MessageId> {
         self.withdraw_all();
-        if let Some(mut run) = self.run.take() {
-            let events =
-                run.transcript.close(reason, run.error.take(), &self.session, &self.sessions.shared.mint);
-            self.latest = self.latest.max(run.transcript.latest());
-            self.unsaved.extend(events);
+        let mut run = self.run.take()?;
+        let events =
+            run.transcript.close(reason, run.error.take(), &self.session, &self.sessions.shared.mint);
+        self.latest = self.latest.max(run.transcript.latest());
+        self.unsaved.extend(events);
+        run.transcript.newest().cloned()
+    }
+
+    /// Remembers a slash command until its prompt has ended.
+    pub(super) fn note_origin(&mut self, prompt: &MessageId, origin: Option<Origin>) {
+        if let Some(Origin::Command { name, arguments }) = origin {
+            self.commands.insert(prompt.clone(), (name, arguments));
         }
+    }
+
+    /// Says that a slash command was executed, while the turn is not yet idle. One that was never taken up was not.
+    fn push_executed(&mut self, prompt: &MessageId, answer: Option<&MessageId>) {
+        let Some((name, arguments)) = self.commands.remove(prompt) else { return };
+        let Some(message_id) = answer.cloned() else { return };
+        let (session_id, extra) = (self.session.id.clone(), Extra::new());
+        self.unsaved.push(EventBody::CommandExecuted(CommandDone {
+            name,
+            session_id,
+            arguments,
+            message_id,
+            extra,
+        }));
     }
 
     fn stop_child(&self, child: SessionId) {

@@ -3,7 +3,7 @@
 use protocol::{
     EventBody, Extra, Message, MessageId, MessageWithParts, Part, PartBody, Rest, UserMessage,
     event::{PartInfo, PromptQueued, SessionFailed},
-    message::{ModelRef, UserTime},
+    message::{ModelRef, Origin, UserTime},
     part::TextPart,
     prompt::{Delivery, PartInput, PartInputBody, PromptInput},
     request::{Action, Rule},
@@ -34,6 +34,9 @@ impl Actor {
             && let Some(known) = self.shared().reads.message(&self.session.id, id).await?
         {
             return self.repeat(known).await;
+        }
+        if matches!(prompt.origin, Some(Origin::Shell { .. })) && self.life.is_busy() {
+            return Err(Error::Busy(self.session.id.clone()));
         }
         if self.life.waiting() >= MAX_WAITING {
             return Err(Error::Overloaded(format!(
@@ -67,7 +70,7 @@ impl Actor {
     }
 
     async fn accept(&mut self, prompt: Prompt) -> Result<(Submitted, Start), Error> {
-        let Prompt { input, warnings } = prompt;
+        let Prompt { input, warnings, origin } = prompt;
         let model = input
             .model
             .clone()
@@ -78,7 +81,7 @@ impl Actor {
         let delivery = input.delivery.unwrap_or_default();
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
-        let message = self.store_prompt(input, &resolved);
+        let message = self.store_prompt(input, &resolved, origin.as_ref());
         let id = message.info.id().clone();
         for warning in warnings {
             let (session_id, error) = (Some(self.session.id.clone()), Some(warning));
@@ -103,12 +106,18 @@ impl Actor {
         }
         self.shared().registry.count_prompt();
         self.resolved.insert(id.clone(), resolved);
+        self.note_origin(&id, origin);
         let end = Some(self.wait_for(id.clone()));
         Ok((Submitted { message, end }, Some((id, delivery))))
     }
 
     /// Builds the user message and its parts and queues their events.
-    fn store_prompt(&mut self, input: PromptInput, resolved: &Resolved) -> MessageWithParts {
+    fn store_prompt(
+        &mut self,
+        input: PromptInput,
+        resolved: &Resolved,
+        origin: Option<&Origin>,
+    ) -> MessageWithParts {
         let now = self.shared().mint.now();
         let id = input.message_id.unwrap_or_else(|| self.shared().mint.id());
         self.latest = now.max(self.latest + 1);
@@ -133,7 +142,7 @@ impl Actor {
             summary: None,
             system: input.system,
             tools: input.tools,
-            extra: Extra::new(),
+            extra: origin.map(written).unwrap_or_default(),
         }));
         self.push_message(user.clone());
         let parts: Vec<Part> = input.parts.into_iter().map(|part| self.stored_part(&id, part)).collect();
@@ -161,6 +170,12 @@ impl Actor {
             body,
         }
     }
+}
+
+/// An origin as a message carries it.
+fn written(origin: &Origin) -> Extra {
+    let origin = serde_json::to_value(origin).unwrap_or_default();
+    Extra::from_iter([(UserMessage::ORIGIN.to_owned(), origin)])
 }
 
 /// The legacy `tools` map as rules.

@@ -42,7 +42,7 @@ impl Sessions {
             ))
         })?;
         let Prepared { parts, warnings } = prepared.map_err(Error::Invalid)?;
-        Ok(Prompt { input: PromptInput { parts, ..input }, warnings })
+        Ok(Prompt { input: PromptInput { parts, ..input }, warnings, origin: None })
     }
 
     /// Whether the prompt was accepted before: nothing that is attached is looked at again.

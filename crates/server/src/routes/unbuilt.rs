@@ -10,10 +10,7 @@ use crate::{
     openapi::{Method, Route},
 };
 
-const ROUTES: [(Method, &str, &str, &str); 5] = [
-    (Method::Post, "/session/{sessionID}/init", "session.init", "Write an AGENTS.md for the project"),
-    (Method::Post, "/session/{sessionID}/command", "session.command", "Run a slash command"),
-    (Method::Post, "/session/{sessionID}/shell", "session.shell", "Run a shell command"),
+const ROUTES: [(Method, &str, &str, &str); 2] = [
     (Method::Post, "/session/{sessionID}/share", "session.share", "Publish a session"),
     (Method::Delete, "/session/{sessionID}/share", "session.unshare", "Take a published session back"),
 ];

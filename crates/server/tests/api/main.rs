@@ -7,6 +7,7 @@
 mod contract;
 mod document;
 mod edges;
+mod errands;
 mod generated;
 mod instance;
 mod messages;

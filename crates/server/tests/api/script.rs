@@ -8,10 +8,11 @@ use engine::{
 };
 use futures::{FutureExt, future::BoxFuture};
 use protocol::{
-    AgentEvent, Extra, MessageError, Todo, TurnEnd,
+    AgentEvent, Extra, MessageError, Session, Todo, TurnEnd,
     agent_event::{Answer, Ask},
     message::{Finish, ModelRef},
     number::Number,
+    prompt::{CommandInput, PromptInput},
     request::{Question, QuestionOption},
     session::Tokens,
 };
@@ -36,6 +37,26 @@ impl Runners for Cast {
                 });
             }
             Ok(Resolved { agent, model, runner: Arc::new(Player) })
+        }
+        .boxed()
+    }
+
+    /// `hello` and `init` say their arguments.
+    fn command<'a>(
+        &'a self,
+        _: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        async move {
+            if !["hello", "init"].contains(&input.command.as_str()) {
+                let (name, known) = (input.command.clone(), "hello, init".into());
+                return Err(Unresolved::Command { name, known });
+            }
+            let mut prompt = PromptInput::text(&input.arguments);
+            prompt.message_id.clone_from(&input.message_id);
+            let model = input.model.as_deref().and_then(|model| model.split_once('/'));
+            prompt.model = model.map(|(provider, model)| ModelRef::new(provider, model));
+            Ok(prompt)
         }
         .boxed()
     }

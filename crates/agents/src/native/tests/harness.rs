@@ -15,8 +15,9 @@ use engine::{Home, Parts, Sessions, Stream, StreamItem};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
 use llm::demo::{Demo, Scenarios};
+use protocol::agent::Command;
 use protocol::message::ModelRef;
-use protocol::prompt::{PromptInput, SessionInput};
+use protocol::prompt::{CommandInput, PromptInput, SessionInput};
 use protocol::request::PermissionReply;
 use protocol::{
     EndReason, Event, EventBody, Message, MessageWithParts, Millis, Part, PartBody, Session, SessionId,
@@ -24,7 +25,8 @@ use protocol::{
 };
 use tempfile::TempDir;
 
-use crate::native::{Native, Options};
+use crate::Roster;
+use crate::native::{Native, Options, built_in};
 
 /// What the person in front of the session does when asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(super) struct World {
     pub(super) seen: Vec<Event>,
 }
 
-struct OneRunner(Native);
+struct OneRunner(Native, Vec<Command>);
 
 impl Runners for OneRunner {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
@@ -53,6 +55,22 @@ impl Runners for OneRunner {
             Ok(Resolved { agent, model, runner: Arc::new(self.0.clone()) })
         }
         .boxed()
+    }
+
+    fn command<'a>(
+        &'a self,
+        session: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        let roster = Roster {
+            agents: built_in(&[]),
+            commands: self.1.clone(),
+            models: BTreeMap::new(),
+            model: ModelRef::new("demo", "simple"),
+            missing: Arc::new(|_| None),
+            runner: Arc::new(self.0.clone()),
+        };
+        async move { roster.command(session, input).await }.boxed()
     }
 }
 
@@ -85,6 +103,11 @@ impl World {
 
     /// A world with this model in it.
     pub(super) async fn around(model: Arc<dyn Model>, options: Options) -> Self {
+        Self::commanded(model, options, Vec::new()).await
+    }
+
+    /// The same with slash commands.
+    pub(super) async fn commanded(model: Arc<dyn Model>, options: Options, commands: Vec<Command>) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), "# Fixture\n\nA small project.\n\nEnd of file.\n")
             .unwrap();
@@ -100,7 +123,7 @@ impl World {
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory,
-            runners: Arc::new(OneRunner(native)),
+            runners: Arc::new(OneRunner(native, commands)),
             undo,
             clock,
             random: Arc::new(SystemRandom),

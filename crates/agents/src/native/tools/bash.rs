@@ -14,7 +14,7 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{Call, Failure, Output, SandboxOptions, Tool, object, paths, truncate};
+use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, truncate};
 use crate::native::limits;
 
 #[derive(Deserialize)]
@@ -70,14 +70,20 @@ impl Tool for Bash {
                 Some(directory) => paths::locate(call, directory).await?,
                 None => call.root.directory().to_owned(),
             };
-            permit::permit(call, &input.command, &directory).await?;
-            let deadline =
-                input.timeout.map_or(limits::COMMAND, Duration::from_millis).min(limits::LONGEST_COMMAND);
+            let usual = match call.by {
+                By::Person => limits::LONGEST_COMMAND,
+                By::Model | By::Template => {
+                    permit::permit(call, &input.command, &directory).await?;
+                    limits::COMMAND
+                }
+            };
+            let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::LONGEST_COMMAND);
             let around = call.changes.around().await;
             let done = execute(call, &input.command, directory, deadline).await?;
             call.changes.settle(around).await;
-            // Whoever stopped the turn decides what becomes of the part; there is nobody left to tell.
-            if done.exit == Exit::Cancelled {
+            // Whoever stopped the turn decides what becomes of the part; there is nobody left to tell. A person who
+            // stopped their own command wants to see how far it got.
+            if done.exit == Exit::Cancelled && call.by != By::Person {
                 return Err(Failure::Cancelled);
             }
             Ok(show(call, input.command, &done, deadline).await)
@@ -169,7 +175,8 @@ fn remark(exit: Exit, deadline: Duration) -> (Option<i32>, Option<String>) {
     match exit {
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (None, Some(format!("The command was ended by signal {signal}"))),
-        Exit::DeadlinePassed | Exit::Cancelled => (
+        Exit::Cancelled => (None, Some("The user aborted the command".to_owned())),
+        Exit::DeadlinePassed => (
             None,
             Some(format!(
                 "bash tool terminated command after exceeding timeout {} ms. If it needs longer, set a larger timeout.",

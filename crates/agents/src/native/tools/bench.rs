@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use workspace::files::Root;
 
 use super::nearby::Loaded;
-use super::{Call, Failure, Output, Skill, Tool, ToolOptions, all, invalid, object, truncate};
+use super::{By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, truncate};
 use crate::native::attempt::Called;
 use crate::native::changes::Changes;
 use crate::native::doom::Doom;
@@ -171,8 +171,32 @@ impl Bench {
         }
     }
 
+    /// Runs a command line that no model wrote, as the tool for it would.
+    pub(in crate::native) async fn line(
+        &self,
+        setting: &Setting<'_>,
+        id: &str,
+        by: By,
+        line: &str,
+    ) -> Result<Output, Failure> {
+        let input = object(json!({ "command": line }));
+        let call = Call { by, ..self.call(setting, id, bash::Bash.name(), &input) };
+        run(&bash::Bash, &call).await
+    }
+
     async fn make(&self, ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
-        let call = Call {
+        let call = self.call(setting, ready.id, ready.tool.name(), &ready.input);
+        end(setting, ready, run(ready.tool, &call).await).await
+    }
+
+    fn call<'c>(
+        &'c self,
+        setting: &'c Setting<'_>,
+        id: &'c str,
+        name: &'static str,
+        input: &'c Extra,
+    ) -> Call<'c> {
+        Call {
             turn: setting.turn,
             root: setting.root,
             changes: setting.changes,
@@ -181,11 +205,11 @@ impl Bench {
             options: setting.options,
             loaded: &self.loaded,
             may_delegate: !setting.permissions.hides("task") && setting.off.get("task") != Some(&false),
-            id: ready.id,
-            name: ready.tool.name(),
-            input: &ready.input,
-        };
-        end(setting, ready, run(ready.tool, &call).await).await
+            by: By::Model,
+            id,
+            name,
+            input,
+        }
     }
 }
 

@@ -1,0 +1,250 @@
+//! Slash commands: which there are, and the prompt that each stands for.
+
+mod expand;
+
+use std::path::{Path, PathBuf};
+
+use protocol::agent::{Agent, AgentMode, Command, CommandSource};
+use protocol::config::Skill;
+use protocol::message::ModelRef;
+use protocol::part::{AgentPart, FilePart, SubtaskPart, TextPart};
+use protocol::prompt::{CommandInput, PartInput, PartInputBody, PromptInput};
+use protocol::{Extra, Part, PartBody};
+use reqwest::Url;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::limits;
+use super::tools::object;
+use expand::{Expanded, expand, hints, mentions};
+
+pub(super) use expand::Snippet;
+
+/// The field of a part that names the command lines in its text which are still to be run.
+const PENDING: &str = "snippets";
+
+/// What `/init` asks for.
+const INIT: &str = "\
+Write an AGENTS.md for this project, or improve the one there is. It is read by agents who know nothing about the \
+project and are about to change it.
+
+Look before you write: the README, the manifests and build files, the configuration of linters and CI, and enough of \
+the source to see how it is laid out. Instructions for other agents that lie around belong in, too.
+
+What it should say, each as short as it can be:
+- the commands to build, check and test, and how to run a single test
+- what lies where, and what must not depend on what
+- conventions that the code shows and a newcomer would get wrong
+- traps: what looks right and is not
+
+Leave out what any programmer knows, what a look at the file tree shows, and whatever you did not verify. Keep what is \
+right in an existing file and change only what is wrong or missing.
+
+$ARGUMENTS";
+
+/// What `/review` asks for.
+const REVIEW: &str = "\
+Review a change and report what is wrong with it. Change nothing.
+
+What to review: $ARGUMENTS
+
+If that is empty, review what is not committed yet (git status, git diff, git diff --cached, and new files). Otherwise \
+it names a commit, a branch to compare with, or a pull request; find out which.
+
+Read the changed files whole, not only the lines that changed, and whoever calls what changed. Look for, in this order: \
+mistakes (logic, edge cases, races, errors that get lost), holes in security, work that is done far too often, and \
+breaks with how the rest of the code does it. Do not report matters of taste, or what was so before the change.
+
+Verify each finding before you report it; say so if you could not. For each: the file and line, what goes wrong and when, \
+and what to do about it, the worst first. If there is nothing to report, say just that.";
+
+/// Every command: the built-in ones, those that people configured, and a skill under each name that is still free.
+pub fn all(configured: Vec<Command>, skills: &[Skill]) -> Vec<Command> {
+    let built_in = [
+        command("init", "Write or improve AGENTS.md", INIT, None),
+        command(
+            "review",
+            "Review a change: nothing for what is not committed, else a commit, branch or pull request",
+            REVIEW,
+            Some(true),
+        ),
+    ];
+    let mut all: Vec<Command> = Vec::new();
+    let skills = skills.iter().map(|skill| Command {
+        description: skill.description.clone(),
+        source: Some(CommandSource::Skill),
+        ..command(&skill.name, "", &skill.content, None)
+    });
+    // Whoever comes first has the name.
+    for command in configured.into_iter().chain(built_in).chain(skills) {
+        if all.iter().all(|known| known.name != command.name) {
+            all.push(Command { hints: hints(&command.template), ..command });
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
+}
+
+fn command(name: &str, about: &str, template: &str, subtask: Option<bool>) -> Command {
+    Command {
+        name: name.to_owned(),
+        description: Some(about.to_owned()),
+        agent: None,
+        model: None,
+        source: Some(CommandSource::Command),
+        template: template.to_owned(),
+        subtask,
+        hints: Vec::new(),
+        extra: Extra::new(),
+    }
+}
+
+/// The prompt that a command stands for in a directory, or why there is none.
+pub(crate) async fn prompt(
+    command: &Command,
+    agents: &[Agent],
+    directory: &str,
+    input: &CommandInput,
+) -> Result<PromptInput, String> {
+    let too_long = || format!("with these arguments it is longer than {} bytes", expand::MAX_TEXT);
+    let expanded = expand(&command.template, &input.arguments).ok_or_else(too_long)?;
+    let is_subagent =
+        |name: &String| agents.iter().any(|agent| agent.name == *name && agent.mode == AgentMode::Subagent);
+    let own = command.agent.as_ref().or(input.agent.as_ref());
+    let model = command.model.as_deref().map(model).transpose()?;
+    let asked = input.model.as_deref().map(self::model).transpose()?;
+    let mut prompt = PromptInput::text("");
+    prompt.message_id.clone_from(&input.message_id);
+    prompt.variant.clone_from(&input.variant);
+    if command.subtask.unwrap_or_else(|| own.is_some_and(is_subagent)) {
+        let agent = own.cloned().unwrap_or_else(|| default_agent(agents));
+        prompt.agent = input.agent.clone().filter(|name| !is_subagent(name));
+        prompt.model = asked;
+        prompt.parts = vec![subtask(command, agent, model, expanded)];
+        return Ok(prompt);
+    }
+    // The agent that the command names brings its own model along, if it has one.
+    let brings = |agent: &Agent| command.agent.as_ref() == Some(&agent.name) && agent.model.is_some();
+    prompt.agent = own.cloned();
+    prompt.model = model.or_else(|| asked.filter(|_| !agents.iter().any(brings)));
+    prompt.parts = parts(expanded, agents, directory).await;
+    prompt.parts.extend(input.parts.iter().flatten().cloned());
+    Ok(prompt)
+}
+
+/// The agent a prompt gets that names none.
+fn default_agent(agents: &[Agent]) -> String {
+    let choosable = |agent: &&Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
+    agents.iter().find(choosable).map(|agent| agent.name.clone()).unwrap_or_default()
+}
+
+fn model(name: &str) -> Result<ModelRef, String> {
+    let (provider, model) = name
+        .split_once('/')
+        .ok_or_else(|| format!("the model has to be written as provider/model, not as {name:?}"))?;
+    Ok(ModelRef::new(provider, model))
+}
+
+fn subtask(command: &Command, agent: String, model: Option<ModelRef>, expanded: Expanded) -> PartInput {
+    let description = command.description.clone().filter(|about| !about.is_empty());
+    let body = SubtaskPart {
+        prompt: expanded.text,
+        description: description.unwrap_or_else(|| format!("/{}", command.name)),
+        agent,
+        model,
+        command: Some(command.name.clone()),
+        extra: pending(&expanded.snippets),
+    };
+    PartInput { id: None, body: PartInputBody::Subtask(body) }
+}
+
+/// The text, and the files and agents that it mentions.
+async fn parts(expanded: Expanded, agents: &[Agent], directory: &str) -> Vec<PartInput> {
+    let mut mentioned = mentions(&expanded);
+    mentioned.truncate(limits::ATTACHMENTS);
+    let named = |name: &str| agents.iter().any(|agent| agent.name == name && agent.hidden != Some(true));
+    let words: Vec<String> = mentioned.iter().map(|(word, _)| word.clone()).collect();
+    let found = locate(PathBuf::from(directory), words).await;
+    let mut bodies = Vec::new();
+    for ((word, range), path) in mentioned.into_iter().zip(found) {
+        let said =
+            json!({ "value": expanded.text.get(range.clone()), "start": range.start, "end": range.end });
+        bodies.extend(match path {
+            Some((url, mime)) => Some(PartInputBody::File(FilePart {
+                mime: mime.to_owned(),
+                url,
+                source: Some(object(json!({ "type": "file", "path": word, "text": said }))),
+                filename: Some(word),
+                extra: Extra::new(),
+            })),
+            None if named(&word) => {
+                let source = Some(object(said));
+                Some(PartInputBody::Agent(AgentPart { name: word, source, extra: Extra::new() }))
+            }
+            None => None,
+        });
+    }
+    let metadata = Some(pending(&expanded.snippets)).filter(|pending| !pending.is_empty());
+    let text = TextPart { text: expanded.text, metadata, ..TextPart::default() };
+    let bodies = std::iter::once(PartInputBody::Text(text)).chain(bodies);
+    bodies.map(|body| PartInput { id: None, body }).collect()
+}
+
+/// The address and media type of each of these files, if there is one. Whether it may be read is seen later.
+async fn locate(directory: PathBuf, words: Vec<String>) -> Vec<Option<(String, &'static str)>> {
+    let count = words.len();
+    let look = move |word: String| {
+        let path = directory.join(Path::new(&word));
+        let about = path.metadata().ok()?;
+        let mime = if about.is_dir() { "application/x-directory" } else { "text/plain" };
+        Some((Url::from_file_path(path).ok()?.to_string(), mime))
+    };
+    let found = spawn_blocking(move || words.into_iter().map(look).collect::<Vec<_>>());
+    // Files that nobody can find in time are not attached; the agent sees their names all the same.
+    match timeout(limits::ATTACH, found).await {
+        Ok(Ok(found)) => found,
+        _ => vec![None; count],
+    }
+}
+
+/// Notes command lines that are still to be run.
+fn pending(snippets: &[Snippet]) -> Extra {
+    if snippets.is_empty() {
+        return Extra::new();
+    }
+    object(json!({ PENDING: snippets }))
+}
+
+/// The command lines of a part that are still to be run, and the text they are in.
+pub(super) fn unfilled(part: &Part) -> Option<(&str, Vec<Snippet>)> {
+    let (text, noted) = match &part.body {
+        PartBody::Text(text) => (text.text.as_str(), text.metadata.as_ref()?.get(PENDING)?),
+        PartBody::Subtask(task) => (task.prompt.as_str(), task.extra.get(PENDING)?),
+        _ => return None,
+    };
+    Some((text, serde_json::from_value(noted.clone()).ok()?))
+}
+
+/// The part with this text and nothing left to run.
+pub(super) fn filled(part: &Part, text: String) -> Part {
+    let mut part = part.clone();
+    match &mut part.body {
+        PartBody::Text(body) => {
+            body.text = text;
+            if let Some(metadata) = &mut body.metadata {
+                metadata.remove(PENDING);
+            }
+            body.metadata = body.metadata.take().filter(|metadata| !metadata.is_empty());
+        }
+        PartBody::Subtask(task) => {
+            task.prompt = text;
+            task.extra.remove(PENDING);
+        }
+        _ => {}
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What a turn runs before its first step: the command lines of a slash command's template, and what a person runs
+//! in a shell of their own.
+
+use protocol::message::Origin;
+use protocol::{AgentEvent, Extra, Message, MessageWithParts, Part, TurnEnd, UserMessage};
+use serde_json::json;
+
+use super::commands;
+use super::run::{Flow, Loop};
+use super::tools::{By, Failure, Output, object};
+
+impl Loop<'_> {
+    /// Runs the command lines in a prompt, as the agent that is going to answer it would, and puts what they say in
+    /// their place.
+    pub(super) async fn fill(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
+        for part in &mut message.parts {
+            let Some((text, snippets)) = commands::unfilled(part) else { continue };
+            let stage = self.stage()?;
+            let mut filled = String::new();
+            let (mut at, mut refused) = (0, false);
+            for snippet in &snippets {
+                // Somebody may have changed the text meanwhile; then the places are wrong.
+                if text.get(snippet.start..snippet.end) != Some(&format!("!`{}`", snippet.command)) {
+                    continue;
+                }
+                filled.push_str(text.get(at..snippet.start).unwrap_or_default());
+                at = snippet.end;
+                let ran = if refused {
+                    Err(Failure::Refused("an earlier one was refused".to_owned()))
+                } else {
+                    let call = self.setting(&stage);
+                    stage.bench.line(&call, part.id.as_str(), By::Template, &snippet.command).await
+                };
+                match ran {
+                    Ok(output) => filled.push_str(output.text.trim_end()),
+                    Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+                    Err(Failure::Error(why)) => not_run(&mut filled, &snippet.command, &why),
+                    Err(Failure::Refused(why)) => {
+                        refused = true;
+                        not_run(&mut filled, &snippet.command, &why);
+                    }
+                }
+            }
+            filled.push_str(text.get(at..).unwrap_or_default());
+            *part = commands::filled(part, filled);
+            self.turn.emit(AgentEvent::Revised(Box::new(part.clone()))).await;
+            if refused {
+                return Flow::Break(TurnEnd::Blocked);
+            }
+        }
+        Flow::Continue(message)
+    }
+
+    /// Runs what a person typed into a shell. Nobody is asked: it is their own wish.
+    pub(super) async fn shell(&self, part: &Part, line: &str) -> Flow {
+        let stage = self.stage()?;
+        let call = part.id.to_string();
+        let input = object(json!({ "command": line }));
+        self.turn.emit(AgentEvent::step_started()).await;
+        self.turn.emit(running(&call, input)).await;
+        let ended = match stage.bench.line(&self.setting(&stage), &call, By::Person, line).await {
+            Ok(output) => {
+                let Output { title, text: output, metadata, attachments } = output;
+                AgentEvent::ToolCompleted { call, output, title, metadata, attachments }
+            }
+            Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+            Err(Failure::Error(error) | Failure::Refused(error)) => {
+                AgentEvent::ToolFailed { call, error, metadata: None }
+            }
+        };
+        self.turn.emit(ended).await;
+        let stopped = self.turn.cancellation().is_cancelled();
+        Flow::Break(if stopped { TurnEnd::Cancelled } else { TurnEnd::Completed })
+    }
+}
+
+/// What a person runs with this prompt instead of asking anybody.
+pub(super) fn shell_line(message: &MessageWithParts) -> Option<String> {
+    let Message::User(user) = &message.info else { return None };
+    match UserMessage::origin(user)? {
+        Origin::Shell { command } => Some(command),
+        Origin::Command { .. } => None,
+    }
+}
+
+fn not_run(text: &mut String, command: &str, why: &str) {
+    text.push_str("(`");
+    text.push_str(command);
+    text.push_str("` was not run: ");
+    text.push_str(why);
+    text.push(')');
+}
+
+fn running(call: &str, input: Extra) -> AgentEvent {
+    let (title, metadata) = (None, Some(object(json!({ "output": "" }))));
+    AgentEvent::ToolRunning { call: call.to_owned(), tool: "bash".to_owned(), input, title, metadata }
+}

@@ -1,0 +1,45 @@
+//! Prompts that a person does not write out: slash commands, and command lines of their own.
+
+use protocol::{
+    MessageWithParts, SessionId,
+    message::Origin,
+    prompt::{CommandInput, PartInputBody, PromptInput, ShellInput},
+};
+
+use super::Sessions;
+use crate::{
+    Error,
+    session::{Command, Prompt},
+};
+
+/// What a model is told before a command line that a person ran.
+const RAN: &str = "The user ran the following command; nothing is asked about it.";
+
+impl Sessions {
+    /// Runs a slash command: what it stands for is submitted and waited for.
+    pub async fn command(&self, id: &SessionId, input: CommandInput) -> Result<MessageWithParts, Error> {
+        let session = self.get(id).await?;
+        let prompt = self.shared.runners.command(&session, &input).await?;
+        let prompt = self.prepare(id, prompt).await?;
+        let origin = Origin::Command { name: input.command, arguments: input.arguments };
+        self.errand(id, Prompt { origin: Some(origin), ..prompt }).await
+    }
+
+    /// Runs a command line for a person, as a turn of its own. A busy session refuses.
+    pub async fn shell(&self, id: &SessionId, input: ShellInput) -> Result<MessageWithParts, Error> {
+        let ShellInput { message_id, agent, model, command, .. } = input;
+        let mut prompt = PromptInput { message_id, agent: Some(agent), model, ..PromptInput::text(RAN) };
+        for part in &mut prompt.parts {
+            if let PartInputBody::Text(text) = &mut part.body {
+                text.synthetic = Some(true);
+            }
+        }
+        let origin = Some(Origin::Shell { command });
+        self.errand(id, Prompt { origin, ..Prompt::from(prompt) }).await
+    }
+
+    async fn errand(&self, id: &SessionId, prompt: Prompt) -> Result<MessageWithParts, Error> {
+        let submitted = self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await??;
+        self.finished(id, submitted).await
+    }
+}

@@ -1,0 +1,83 @@
+//! What a person has run rather than says: slash commands, the command that writes an AGENTS.md, and command lines.
+
+use axum::{Json, extract::State};
+use protocol::{
+    MessageId, MessageWithParts, Rest, SessionId,
+    prompt::{CommandInput, ShellInput},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Params},
+    openapi::Route,
+};
+
+/// The command that writes an AGENTS.md.
+const INIT: &str = "init";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/session/{sessionID}/init", "session.init", init)
+            .summary("Write an AGENTS.md for the project")
+            .faults(&[Fault::NotFound])
+            .stores(),
+        Route::post("/session/{sessionID}/command", "session.command", command)
+            .summary("Run a slash command and wait for the answer")
+            .faults(&[Fault::NotFound])
+            .stores(),
+        Route::post("/session/{sessionID}/shell", "session.shell", shell)
+            .summary("Run a command line for a person and wait for its end; not while the session is busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+    ]
+}
+
+/// If the client goes away meanwhile, only this wait ends: the turn belongs to the session.
+async fn command(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<CommandInput>,
+) -> Result<Json<MessageWithParts>, Error> {
+    Ok(Json(app.sessions.command(&id, input).await?))
+}
+
+async fn shell(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<ShellInput>,
+) -> Result<Json<MessageWithParts>, Error> {
+    Ok(Json(app.sessions.shell(&id, input).await?))
+}
+
+/// Which model is to write it.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct InitInput {
+    #[serde(rename = "messageID")]
+    message_id: MessageId,
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    #[serde(rename = "modelID")]
+    model_id: String,
+}
+
+async fn init(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<InitInput>,
+) -> Result<Json<bool>, Error> {
+    let command = CommandInput {
+        message_id: Some(input.message_id),
+        agent: None,
+        model: Some(format!("{}/{}", input.provider_id, input.model_id)),
+        variant: None,
+        command: INIT.to_owned(),
+        arguments: String::new(),
+        parts: None,
+        extra: Rest::NONE,
+    };
+    app.sessions.command(&id, command).await?;
+    Ok(Json(true))
+}
