@@ -37,6 +37,8 @@ pub enum Fault {
     QuestionGone,
     /// There is no such project.
     ProjectGone,
+    /// Git would not apply the patch.
+    NotApplied,
     /// There is something here, but not by this method.
     MethodNotAllowed,
     /// The body took too long to arrive.
@@ -63,7 +65,7 @@ impl Fault {
     /// The status it is answered with.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest | Self::Configuration => StatusCode::BAD_REQUEST,
+            Self::BadRequest | Self::Configuration | Self::NotApplied => StatusCode::BAD_REQUEST,
             Self::NotFound | Self::PermissionGone | Self::QuestionGone | Self::ProjectGone => {
                 StatusCode::NOT_FOUND
             }
@@ -89,6 +91,7 @@ impl Fault {
             Self::PermissionGone => "PermissionNotFoundError",
             Self::QuestionGone => "QuestionNotFoundError",
             Self::ProjectGone => "ProjectNotFoundError",
+            Self::NotApplied => "VcsApplyError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
             Self::Busy => "SessionBusyError",
@@ -123,6 +126,7 @@ impl Fault {
             Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
             Self::ProjectGone => tagged("projectID"),
             Self::Busy => tagged("sessionID"),
+            Self::NotApplied => data(Some(("reason", json!({ "enum": ["non-git", "not-clean"] })))),
             Self::Configuration => data(Some(("path", text.clone()))),
             Self::Closing => object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"])),
             _ => data(None),

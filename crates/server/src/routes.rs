@@ -6,6 +6,8 @@ mod document;
 mod errand;
 mod event;
 mod experimental;
+mod file;
+mod fs;
 mod global;
 mod instance;
 mod mcp;
@@ -16,7 +18,9 @@ mod prompt;
 mod provider;
 mod question;
 mod session;
+mod tui;
 mod unbuilt;
+mod vcs;
 
 use crate::openapi::Route;
 
@@ -37,7 +41,11 @@ pub(crate) fn table() -> Vec<Route> {
         instance::routes(),
         mcp::routes(),
         project::routes(),
+        file::routes(),
+        vcs::routes(),
         experimental::routes(),
+        tui::routes(),
+        fs::routes(),
         control::routes(),
         document::routes(),
     ]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use similar::{ChangeTag, TextDiff};
+use similar::{ChangeTag, DiffOp, TextDiff};
 
 /// Unchanged lines shown around a change.
 const CONTEXT: usize = 4;
@@ -44,9 +44,56 @@ pub fn unified(file: &str, before: &str, after: &str) -> FileDiff {
     FileDiff { file: file.to_owned(), patch: format!("Index: {file}\n{line}\n{body}"), additions, deletions }
 }
 
+/// A place where two versions differ, with the lines around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// First line in the old version, counted from 1.
+    pub old_start: usize,
+    /// How many lines of it.
+    pub old_lines: usize,
+    /// First line in the new version.
+    pub new_start: usize,
+    /// How many lines of it.
+    pub new_lines: usize,
+    /// The lines, each with its sign in front.
+    pub lines: Vec<String>,
+}
+
+/// Where two versions of a file differ.
+pub fn hunks(before: &str, after: &str) -> Vec<Hunk> {
+    let diff = TextDiff::configure().timeout(DEADLINE).diff_lines(before, after);
+    let hunk = |group: Vec<DiffOp>| {
+        let (first, last) = (group.first()?, group.last()?);
+        let (old, new) =
+            (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end);
+        let lines = group.iter().flat_map(|op| diff.iter_changes(op));
+        Some(Hunk {
+            old_start: old.start + 1,
+            old_lines: old.len(),
+            new_start: new.start + 1,
+            new_lines: new.len(),
+            lines: lines
+                .map(|line| format!("{}{}", line.tag(), line.value().trim_end_matches('\n')))
+                .collect(),
+        })
+    };
+    diff.grouped_ops(CONTEXT).into_iter().filter_map(hunk).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::unified;
+    use super::{Hunk, hunks, unified};
+
+    #[test]
+    fn hunks_say_where_and_what() {
+        let before: String = (1..=20).map(|line| format!("{line}\n")).collect();
+        let after = before.replace("10\n", "ten\n10b\n");
+        let lines = [" 6", " 7", " 8", " 9", "-10", "+ten", "+10b", " 11", " 12", " 13", " 14"];
+        let lines = lines.map(str::to_owned).to_vec();
+        let expected = Hunk { old_start: 6, old_lines: 9, new_start: 6, new_lines: 10, lines };
+        assert_eq!(hunks(&before, &after), [expected]);
+        assert_eq!(hunks(&before, &before), []);
+    }
 
     #[test]
     fn a_change_has_a_header_context_and_counts() {

@@ -11,6 +11,7 @@ mod list;
 mod lock;
 mod matching;
 mod media;
+mod node;
 mod read;
 mod root;
 
@@ -20,9 +21,9 @@ pub(crate) use ends::{LineEnds, split_mark};
 pub use error::Error;
 pub use list::{Listing, alike, list};
 pub(crate) use lock::hold;
-pub use media::{MAX_MEDIA, Media, media};
-pub(crate) use read::load;
-pub use read::{Page, Window, read};
+pub use media::{MAX_MEDIA, Media, media, mime};
+pub use node::{Node, nodes};
+pub use read::{Page, Window, is_binary, load, read};
 pub use root::{Place, Root};
 
 /// Longest file that is read or edited, in bytes. Beyond it a tool is the wrong instrument.

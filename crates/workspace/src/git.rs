@@ -4,6 +4,7 @@
 //! that is not in a repository, and a machine without git, are both answered with nothing.
 
 mod call;
+mod changes;
 mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use call::Error;
 use call::ask;
+pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
 pub use worktree::Worktree;
 
 /// How long one question to git may take. The root commit of a very large history is the slow one.

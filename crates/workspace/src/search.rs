@@ -8,8 +8,10 @@
 //! whatever it is doing, and then says that it did not see everything.
 
 mod error;
+mod fuzzy;
 mod glob;
 mod grep;
+mod names;
 mod newest;
 mod walk;
 
@@ -22,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
 pub use glob::{Found, glob};
-pub use grep::{Line, Matched, Matches, grep};
+pub use grep::{Line, MAX_SPANS, Matched, Matches, grep};
+pub use names::{Kind, Name, Wanted, names, visible};
 
 /// Most files or lines in a result.
 pub const MAX_RESULTS: usize = 100;

@@ -27,13 +27,17 @@ pub struct Directory {
 #[derive(Debug, Default, Deserialize)]
 struct Named {
     directory: Option<String>,
+    /// How the newer form of the interface says it.
+    #[serde(rename = "location[directory]")]
+    location: Option<String>,
 }
 
 impl FromRequestParts<App> for Directory {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let query = Query::<Named>::try_from_uri(&parts.uri).map(|Query(named)| named.directory);
+        let query =
+            Query::<Named>::try_from_uri(&parts.uri).map(|Query(named)| named.directory.or(named.location));
         let query = query.map_err(|_| refuse(BadRequestKind::Query, "", "is named more than once"))?;
         let (given, kind) = match query {
             Some(given) => (Some(given), BadRequestKind::Query),

@@ -103,6 +103,12 @@ impl Operation {
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 
+    /// It answers with text of this kind.
+    pub fn gives_text(&mut self, kind: &str) {
+        let content = json!({ kind: { "schema": { "type": "string" } } });
+        self.answers.insert(200, json!({ "description": "Success", "content": content }));
+    }
+
     /// It may fail like this.
     pub fn fails(&mut self, fault: Fault) {
         let faults = self.faults.entry(fault.status().as_u16()).or_default();
@@ -144,6 +150,14 @@ impl Operation {
     fn locate(&mut self) {
         if ["/global/", "/doc", "/metrics"].iter().any(|global| self.path.starts_with(global)) {
             return;
+        }
+        if self.path.starts_with("/api/") {
+            let schema = json!({
+                "type": "object",
+                "description": "`location[directory]` is the same as `directory`, in the newer form.",
+                "properties": { "directory": { "type": "string" }, "workspace": { "type": "string" } },
+            });
+            self.parameters.push(parameter("location", "query", schema));
         }
         for (name, text) in LOCATION {
             let schema = json!({ "type": "string", "description": text });

@@ -19,6 +19,8 @@ const SEED: u64 = 20_261_115;
 
 /// Things that exist, for calls to be about.
 async fn furnish(world: &World) -> Known {
+    workspace::git::Repository::init(world.tree.path()).await.unwrap();
+    std::fs::write(world.tree.path().join("hello"), "hello\n").unwrap();
     let session = world.session().await;
     let answer = world.post(&format!("/session/{session}/message"), prompt("hello")).await;
     let (asking, other) = (world.session().await, world.session().await);

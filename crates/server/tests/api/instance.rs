@@ -1,7 +1,7 @@
 //! What a client asks at start.
 
 use axum::{body::Body, http::Request};
-use engine::{bus::Scope, sessions::StreamItem};
+use engine::{StreamItem, bus::Scope};
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
 

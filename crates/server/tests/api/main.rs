@@ -8,6 +8,7 @@ mod contract;
 mod document;
 mod edges;
 mod errands;
+mod files;
 mod generated;
 mod instance;
 mod messages;

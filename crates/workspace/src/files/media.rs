@@ -45,8 +45,8 @@ pub fn media(path: &Path) -> Result<Option<Media>, Error> {
     Ok(Some(Media { mime, bytes: load(path)? }))
 }
 
-/// What a file is that begins like this.
-fn mime(opening: &[u8]) -> Option<&'static str> {
+/// What an image or a document is that begins like this; nothing for everything else.
+pub fn mime(opening: &[u8]) -> Option<&'static str> {
     match opening {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

@@ -78,7 +78,7 @@ pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
 }
 
 /// The whole content of a file that is small enough.
-pub(crate) fn load(path: &Path) -> Result<Vec<u8>, Error> {
+pub fn load(path: &Path) -> Result<Vec<u8>, Error> {
     let about = fs::metadata(path).map_err(Error::io(path))?;
     if about.is_dir() {
         return Err(Error::IsDirectory(path.to_owned()));
@@ -93,7 +93,8 @@ pub(crate) fn load(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(Error::io(path))
 }
 
-pub(super) fn is_binary(bytes: &[u8]) -> bool {
+/// Whether something that begins like this is not text.
+pub fn is_binary(bytes: &[u8]) -> bool {
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let odd = sample.iter().filter(|byte| matches!(byte, 0x01..=0x08 | 0x0e..=0x1a | 0x1c..=0x1f)).count();
     sample.contains(&0) || odd * 10 > sample.len() * 3

@@ -37,6 +37,14 @@ pub enum Error {
         /// How long it had.
         deadline: Duration,
     },
+    /// It answered with more than is kept.
+    #[error("git {command} answered with more than {most} bytes")]
+    TooMuch {
+        /// What it was asked to do.
+        command: String,
+        /// How much is kept.
+        most: usize,
+    },
     /// It could not be run.
     #[error(transparent)]
     Process(#[from] process::Error),
@@ -46,6 +54,27 @@ pub enum Error {
 pub(super) async fn ask(directory: &Path, args: &[&str]) -> Option<String> {
     let done = call(directory, args, DEADLINE, MAX_ANSWER, true).await.ok()?;
     (done.exit == Exit::Code(0)).then(|| done.output.text())
+}
+
+/// What git answers within bounds of its own, or why it does not. `accepted` are codes besides 0 that are no failure.
+pub(super) async fn answer(
+    directory: &Path,
+    args: &[&str],
+    most: usize,
+    accepted: &[i32],
+) -> Result<String, Error> {
+    let done = call(directory, args, DEADLINE, most, true).await?;
+    let command = || args.first().copied().unwrap_or_default().to_owned();
+    match done.exit {
+        Exit::Code(code) if code == 0 || accepted.contains(&code) => {
+            if done.output.omitted() > 0 {
+                return Err(Error::TooMuch { command: command(), most });
+            }
+            Ok(done.output.text())
+        }
+        Exit::DeadlinePassed => Err(Error::TooSlow { command: command(), deadline: DEADLINE }),
+        exit => Err(Error::Refused { command: command(), complaint: format!("{exit:?}") }),
+    }
 }
 
 /// Has git do something; answers with what it said about it.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +19,9 @@ const MAX_HEAP: usize = 16 * 1024 * 1024;
 
 /// Memory a compiled pattern may cost.
 const MAX_PATTERN: usize = 10 * 1024 * 1024;
+
+/// Most places of one line that are told.
+pub const MAX_SPANS: usize = 20;
 
 /// Lines that fit a pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,8 +50,12 @@ pub struct Matched {
 pub struct Line {
     /// Counted from 1.
     pub number: u64,
+    /// Where it begins in the file, in bytes.
+    pub offset: u64,
     /// What it says; see [`MAX_EXCERPT`].
     pub text: String,
+    /// What fits the pattern in it, as bytes of `text`; at most [`MAX_SPANS`].
+    pub spans: Vec<Range<usize>>,
 }
 
 /// Finds lines with a regular expression, in files whose path fits `include` if there is one.
@@ -152,7 +160,9 @@ impl Sink for Collector<'_> {
         self.total += 1;
         if self.lines.len() < MAX_RESULTS {
             let number = found.line_number().unwrap_or_default();
-            self.lines.push(Line { number, text: excerpt(self.matcher, found.bytes()) });
+            let text = excerpt(self.matcher, found.bytes());
+            let spans = spans(self.matcher, &text);
+            self.lines.push(Line { number, offset: found.absolute_byte_offset(), text, spans });
         }
         Ok(!self.stop.now())
     }
@@ -178,4 +188,15 @@ fn excerpt(matcher: &RegexMatcher, line: &[u8]) -> String {
     let opening = if skip > 0 { "..." } else { "" };
     let closing = if text.chars().nth(skip + MAX_EXCERPT).is_some() { "..." } else { "" };
     format!("{opening}{shown}{closing}")
+}
+
+/// Where the pattern fits in a text.
+fn spans(matcher: &RegexMatcher, text: &str) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    // This matcher cannot fail.
+    let _ = matcher.find_iter(text.as_bytes(), |found| {
+        spans.push(found.start()..found.end());
+        spans.len() < MAX_SPANS
+    });
+    spans
 }

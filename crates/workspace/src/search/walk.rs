@@ -42,6 +42,18 @@ impl<'a> Stop<'a> {
 
 /// Visits every file that git does not ignore. Each of several threads gets a visitor of its own.
 pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
+    entries(path, stop, || {
+        let mut visit = visitor();
+        move |entry: &DirEntry| {
+            if is_file(entry) {
+                visit(entry.path());
+            }
+        }
+    });
+}
+
+/// Visits everything that git does not ignore, the directory itself included.
+pub(super) fn entries<V: FnMut(&DirEntry) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let walk = WalkBuilder::new(path)
         .hidden(false)
@@ -58,17 +70,15 @@ pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visito
                 return WalkState::Quit;
             }
             // What cannot be read cannot be found either.
-            if let Ok(entry) = entry
-                && is_file(&entry)
-            {
-                visit(entry.path());
+            if let Ok(entry) = entry {
+                visit(&entry);
             }
             WalkState::Continue
         })
     });
 }
 
-fn is_file(entry: &DirEntry) -> bool {
+pub(super) fn is_file(entry: &DirEntry) -> bool {
     let regular = entry.file_type().is_some_and(|kind| kind.is_file());
     // Somebody who names a link to a file means the file.
     regular || (entry.depth() == 0 && entry.path().is_file())

@@ -129,7 +129,12 @@ mod tests {
     use super::*;
 
     fn matches(lines: usize, total: usize) -> Matches {
-        let line = |number: usize| Line { number: number as u64, text: "x".repeat(50) };
+        let line = |number: usize| Line {
+            number: number as u64,
+            offset: 0,
+            text: "x".repeat(50),
+            spans: Vec::new(),
+        };
         let file = Matched { path: "/project/a.rs".into(), lines: (1..=lines).map(line).collect() };
         let files = if lines == 0 { Vec::new() } else { vec![file] };
         Matches { files, total, ..Matches::default() }

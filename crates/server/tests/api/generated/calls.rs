@@ -183,6 +183,22 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
         value["providerID"] = json!("demo");
         value["modelID"] = json!("demo");
     }
+    // A command of the interface has to be one that it knows, and a patch one that git understands.
+    let names: Vec<_> = value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
+    // What is undone begins with a message that there is.
+    if !names.is_empty()
+        && names.iter().all(|name| name == "messageID" || name == "partID")
+        && dice.roll(2) == 0
+    {
+        value = json!({ "messageID": known.message });
+    }
+    if names == ["command"] && dice.roll(2) == 0 {
+        value["command"] = json!("session_new");
+    }
+    if names == ["patch"] && dice.roll(2) == 0 {
+        let name = dice.roll(1_000_000);
+        value["patch"] = json!(format!("--- /dev/null\n+++ b/new{name}\n@@ -0,0 +1 @@\n+new\n"));
+    }
     match dice.roll(16) {
         0 => Vec::new(),
         1 => {

@@ -1,0 +1,189 @@
+//! What changed in a repository, and changing it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header};
+use protocol::wire_error::{NamedError, WireError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use workspace::git::{Base, Repository};
+
+use super::file::Change;
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory, Query},
+    openapi::{Gives, Operation, Route},
+};
+
+/// Unchanged lines around a change, unless the client says otherwise.
+const USUAL_CONTEXT: u32 = 3;
+/// Unchanged lines around a change, whatever the client says.
+const MAX_CONTEXT: u32 = 100_000;
+/// What a difference is called.
+const KIND: &str = "text/x-diff; charset=utf-8";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/vcs/status", "vcs.status", status).summary("List the files that changed"),
+        Route::get("/vcs/diff", "vcs.diff", diff).summary("List the files that changed, with their patches"),
+        Route::get("/vcs/diff/raw", "vcs.diff.raw", raw).summary("Get all that changed as one patch"),
+        Route::post("/vcs/apply", "vcs.apply", apply)
+            .summary("Change the worktree as a patch says")
+            .faults(&[Fault::NotApplied]),
+    ]
+}
+
+/// A file that changed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct VcsFileStatus {
+    /// As seen from the top of the worktree.
+    file: String,
+    /// Lines added.
+    additions: u64,
+    /// Lines removed.
+    deletions: u64,
+    /// What happened to it.
+    status: Change,
+}
+
+async fn status(State(app): State<App>, directory: Directory) -> Result<Json<Vec<VcsFileStatus>>, Error> {
+    let Some(repository) = app.projects.find(&directory.path).await.repository else {
+        return Ok(Json(Vec::new()));
+    };
+    let changes = repository.changes(Base::Head).await?.into_iter();
+    let file = |it: workspace::git::Changed| VcsFileStatus {
+        file: it.path,
+        additions: it.additions,
+        deletions: it.deletions,
+        status: it.status.into(),
+    };
+    Ok(Json(changes.map(file).collect()))
+}
+
+/// What to compare with.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct DiffQuery {
+    /// The last commit, or where the branch left the default branch.
+    mode: Mode,
+    /// Unchanged lines around a change.
+    context: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Git,
+    Branch,
+}
+
+/// The change of a file.
+#[derive(Debug, Serialize, JsonSchema)]
+struct VcsFileDiff {
+    /// The file.
+    #[serde(flatten)]
+    file: VcsFileStatus,
+    /// The change as git writes it, unless it is too large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+}
+
+async fn diff(
+    State(app): State<App>,
+    directory: Directory,
+    Query(query): Query<DiffQuery>,
+) -> Result<Json<Vec<VcsFileDiff>>, Error> {
+    let Some(repository) = app.projects.find(&directory.path).await.repository else {
+        return Ok(Json(Vec::new()));
+    };
+    let base = match query.mode {
+        Mode::Git => Base::Head,
+        Mode::Branch => Base::Branch,
+    };
+    let context = query.context.unwrap_or(USUAL_CONTEXT).min(MAX_CONTEXT);
+    let patches = repository.patches(base, context).await?.into_iter();
+    let diffs = patches.map(|(it, patch)| {
+        let (additions, deletions, status) = (it.additions, it.deletions, it.status.into());
+        VcsFileDiff { file: VcsFileStatus { file: it.path, additions, deletions, status }, patch }
+    });
+    Ok(Json(diffs.collect()))
+}
+
+/// A patch as text.
+struct Patch(String);
+
+impl IntoResponse for Patch {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, HeaderValue::from_static(KIND))], self.0).into_response()
+    }
+}
+
+impl Gives for Patch {
+    fn describe(operation: &mut Operation) {
+        operation.gives_text(KIND);
+    }
+}
+
+async fn raw(State(app): State<App>, directory: Directory) -> Result<Patch, Error> {
+    let Some(repository) = app.projects.find(&directory.path).await.repository else {
+        return Ok(Patch(String::new()));
+    };
+    let patches = repository.patches(Base::Head, USUAL_CONTEXT).await?;
+    Ok(Patch(patches.into_iter().filter_map(|(_, patch)| patch).collect()))
+}
+
+/// A patch to apply.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ApplyInput {
+    /// As git writes it.
+    patch: String,
+}
+
+/// What became of a patch.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Applied {
+    /// Always; what cannot be applied is an error.
+    applied: bool,
+}
+
+async fn apply(
+    State(app): State<App>,
+    directory: Directory,
+    Body(input): Body<ApplyInput>,
+) -> Result<Json<Applied>, Error> {
+    let Some(repository) = app.projects.find(&directory.path).await.repository else {
+        let message = format!("{} is in no git repository; a patch needs one", directory.path);
+        return Err(refuse("non-git", &message));
+    };
+    match write(&repository, input.patch).await {
+        Ok(()) => Ok(Json(Applied { applied: true })),
+        Err(message) => Err(refuse("not-clean", &message)),
+    }
+}
+
+/// Git reads the patch from a file among its own, where nobody mistakes it for a part of the project.
+async fn write(repository: &Repository, patch: String) -> Result<(), String> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let file = repository.common.join(format!("baton-{}-{number}.patch", std::process::id()));
+    tokio::fs::write(&file, patch).await.map_err(|error| format!("the patch cannot be kept: {error}"))?;
+    let applied = repository.apply(&file).await.map_err(|error| error.to_string());
+    if let Err(error) = tokio::fs::remove_file(&file).await {
+        tracing::warn!(file = %file.display(), %error, "a patch was left behind");
+    }
+    applied
+}
+
+fn refuse(reason: &str, message: &str) -> Error {
+    let data = json!({ "message": message, "reason": reason });
+    Error::named(
+        Fault::NotApplied,
+        WireError::Named(NamedError::Other { name: Fault::NotApplied.name().into(), data }),
+    )
+}

@@ -1,0 +1,183 @@
+//! Files: found, listed, shown and changed by a patch.
+
+use engine::{StreamItem, bus::Scope};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Exit, Spec};
+
+use crate::world::World;
+
+async fn git(world: &World, command: &str) {
+    let command = format!("-c user.name=Test -c user.email=test@example.com {command}");
+    let spec =
+        Spec::new("git", world.tree.path(), std::time::Duration::from_secs(20)).args(command.split(' '));
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
+}
+
+fn write(world: &World, path: &str, text: impl AsRef<[u8]>) {
+    let path = world.tree.path().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// A repository with two files, one of which changed after the commit.
+async fn repository() -> World {
+    let world = World::new();
+    write(&world, ".gitignore", "*.log\n");
+    write(&world, "src/main.rs", "fn main() {\n    hello();\n}\n");
+    git(&world, "init -q -b main").await;
+    git(&world, "add -A").await;
+    git(&world, "commit -q -m first").await;
+    write(&world, "src/main.rs", "fn main() {\n    goodbye();\n}\n");
+    write(&world, "notes.log", "hello\n");
+    write(&world, "new.txt", "one\ntwo\n");
+    world
+}
+
+#[tokio::test]
+async fn lines_and_names_are_found() {
+    let world = repository().await;
+    let found = world.get("/find?pattern=good(bye)").await;
+    let expected = json!([{
+        "path": { "text": "src/main.rs" },
+        "lines": { "text": "    goodbye();" },
+        "line_number": 2,
+        "absolute_offset": 12,
+        "submatches": [{ "match": { "text": "goodbye" }, "start": 4, "end": 11 }],
+    }]);
+    assert_eq!(found, expected);
+    assert_eq!(world.get("/find?pattern=hello").await, json!([]), "an ignored file was searched");
+    world.expect(400, "GET", "/find?pattern=(", None).await;
+    world.expect(400, "GET", "/find", None).await;
+
+    assert_eq!(world.get("/find/file?query=mrs").await, json!(["src/main.rs"]));
+    assert_eq!(world.get("/find/file?query=src&type=directory").await, json!(["src/"]));
+    assert_eq!(world.get("/find/file?query=src&dirs=false").await, json!(["src/main.rs"]));
+    assert_eq!(world.get("/find/file?query=&limit=1").await.as_array().unwrap().len(), 1);
+    assert_eq!(world.get("/find/symbol?query=main").await, json!([]));
+    let found = world.get("/api/fs/find?query=main&limit=20").await;
+    assert_eq!(found["data"], json!([{ "path": "src/main.rs", "type": "file" }]));
+    assert_eq!(found["location"]["directory"], json!(world.directory()));
+}
+
+#[tokio::test]
+async fn a_directory_is_listed_with_what_git_ignores() {
+    let world = repository().await;
+    let top = world.get("/file?path=").await;
+    let names: Vec<_> =
+        top.as_array().unwrap().iter().map(|node| (&node["name"], &node["ignored"])).collect();
+    let expected = [("src", false), (".gitignore", false), ("new.txt", false), ("notes.log", true)];
+    assert_eq!(json!(names), json!(expected));
+    let inside = world.get("/file?path=src").await;
+    assert_eq!(inside[0]["path"], "src/main.rs");
+    assert_eq!(inside[0]["absolute"], json!(format!("{}/src/main.rs", world.directory())));
+    let listed = world.get("/api/fs/list?path=src").await;
+    assert_eq!(listed["data"], json!([{ "path": "src/main.rs", "type": "file" }]));
+}
+
+#[tokio::test]
+async fn a_file_is_shown_with_its_difference() {
+    let world = repository().await;
+    let file = world.get("/file/content?path=src/main.rs").await;
+    assert_eq!(
+        (&file["type"], &file["content"]),
+        (&json!("text"), &json!("fn main() {\n    goodbye();\n}\n"))
+    );
+    assert!(file["diff"].as_str().unwrap().contains("-    hello();\n+    goodbye();\n"), "{file}");
+    let hunk = &file["patch"]["hunks"][0];
+    assert_eq!(hunk["lines"], json!([" fn main() {", "-    hello();", "+    goodbye();", " }"]));
+    assert_eq!((&hunk["oldStart"], &hunk["newLines"]), (&json!(1), &json!(3)));
+    assert_eq!(world.get("/file/content?path=.gitignore").await.get("diff"), None);
+
+    write(&world, "picture.png", b"\x89PNG\r\n\x1a\n\0\0");
+    let picture = world.get("/file/content?path=picture.png").await;
+    assert_eq!((&picture["encoding"], &picture["mimeType"]), (&json!("base64"), &json!("image/png")));
+    let status = world.get("/file/status").await;
+    assert_eq!(status[2], json!({ "path": "src/main.rs", "added": 1, "removed": 1, "status": "modified" }));
+}
+
+#[tokio::test]
+async fn paths_do_not_lead_out() {
+    let world = repository().await;
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), world.tree.path().join("link")).unwrap();
+    let absolute = outside.path().join("secret").to_str().unwrap().to_owned();
+    let paths = ["../secret", "link/secret", "link", &absolute, ".git/config", "src/../.git", "%00"];
+    for route in ["/file", "/file/content", "/api/fs/list"] {
+        for path in paths {
+            let refused = world.expect(400, "GET", &format!("{route}?path={path}"), None).await;
+            assert!(!refused.to_string().contains("\"secret\""), "{refused}");
+        }
+    }
+    world.expect(404, "GET", "/file/content?path=missing", None).await;
+    assert_eq!(world.get("/find?pattern=secret").await, json!([]));
+}
+
+#[tokio::test]
+async fn what_changed_can_be_carried_to_another_place() {
+    let world = repository().await;
+    let status = world.get("/vcs/status").await;
+    assert_eq!(status[0], json!({ "file": "new.txt", "additions": 2, "deletions": 0, "status": "added" }));
+    let diff = world.get("/vcs/diff?mode=git&context=0").await;
+    assert!(diff[1]["patch"].as_str().unwrap().contains("@@ -2 +2 @@"), "{diff}");
+    assert_eq!(world.get("/vcs/diff?mode=branch").await.as_array().unwrap().len(), 2);
+    world.expect(400, "GET", "/vcs/diff?mode=other", None).await;
+
+    let raw = world.call("GET", "/vcs/diff/raw", None).await;
+    assert_eq!(raw.headers["content-type"], "text/x-diff; charset=utf-8");
+    let patch = json!({ "patch": String::from_utf8(raw.bytes).unwrap() });
+    git(&world, "checkout -q -- src/main.rs").await;
+    std::fs::remove_file(world.tree.path().join("new.txt")).unwrap();
+    assert_eq!(world.post("/vcs/apply", patch.clone()).await, json!({ "applied": true }));
+    assert_eq!(std::fs::read_to_string(world.tree.path().join("new.txt")).unwrap(), "one\ntwo\n");
+    let refused = world.expect(400, "POST", "/vcs/apply", patch.clone()).await;
+    assert_eq!(
+        (&refused["name"], &refused["data"]["reason"]),
+        (&json!("VcsApplyError"), &json!("not-clean"))
+    );
+    let nowhere = World::new().expect(400, "POST", "/vcs/apply", patch).await;
+    assert_eq!(nowhere["data"]["reason"], "non-git");
+}
+
+#[tokio::test]
+async fn a_terminal_is_controlled_by_events() {
+    let world = World::new();
+    let session = world.session().await;
+    let scope = Scope { directory: Some(world.directory().into()) };
+    let mut stream = world.sessions.subscribe(scope, None).await.unwrap();
+    let toast = json!({ "message": "hi", "variant": "info", "duration": 5_000 });
+    let calls = [
+        ("append-prompt", json!({ "text": "hi" }), "tui.prompt.append", json!({ "text": "hi" })),
+        ("open-help", json!({}), "tui.command.execute", json!({ "command": "help.show" })),
+        (
+            "execute-command",
+            json!({ "command": "session_new" }),
+            "tui.command.execute",
+            json!({ "command": "session.new" }),
+        ),
+        ("show-toast", json!({ "message": "hi", "variant": "info" }), "tui.toast.show", toast),
+        (
+            "select-session",
+            json!({ "sessionID": session }),
+            "tui.session.select",
+            json!({ "sessionID": session }),
+        ),
+        (
+            "publish",
+            json!({ "type": "tui.prompt.append", "properties": { "text": "x" } }),
+            "tui.prompt.append",
+            json!({ "text": "x" }),
+        ),
+    ];
+    for (call, body, kind, properties) in calls {
+        assert_eq!(world.post(&format!("/tui/{call}"), body).await, json!(true));
+        let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event for {call}") };
+        let event: Value = serde_json::from_slice(frames[0].json()).unwrap();
+        assert_eq!((&event["type"], &event["properties"]), (&json!(kind), &properties), "{call}");
+    }
+    world.expect(400, "POST", "/tui/execute-command", json!({ "command": "nothing" })).await;
+    world.expect(400, "POST", "/tui/publish", json!({ "type": "session.idle", "properties": {} })).await;
+    world.expect(404, "POST", "/tui/select-session", json!({ "sessionID": "ses_gone" })).await;
+}

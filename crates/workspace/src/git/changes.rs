@@ -1,0 +1,273 @@
+//! What changed in a working tree.
+
+use std::path::Path;
+
+use super::{Error, Repository, call};
+use crate::files;
+
+/// Files that are listed.
+pub const MAX_CHANGED: usize = 2_000;
+
+/// Untracked files that are compared; each costs a call of git.
+const MAX_NEW: usize = 200;
+
+/// Largest list of names, in bytes.
+const MAX_NAMES: usize = 4 * 1024 * 1024;
+
+/// Largest difference of a whole tree, in bytes.
+pub const MAX_DIFF: usize = 8 * 1024 * 1024;
+
+/// The tree without any files, to compare with when there is no commit yet.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// Whatever a person has configured, a difference is written in one way.
+const PLAIN: [&str; 6] =
+    ["--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/"];
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Deleted,
+    /// It is another one.
+    Modified,
+}
+
+/// A file that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// As seen from the top of the working tree.
+    pub path: String,
+    /// Lines added.
+    pub additions: u64,
+    /// Lines removed.
+    pub deletions: u64,
+    /// What happened to it.
+    pub status: Status,
+    /// Whether git does not know it yet.
+    pub untracked: bool,
+}
+
+/// What a working tree is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// The last commit.
+    Head,
+    /// Where the branch left the branch that work starts from.
+    Branch,
+}
+
+impl Repository {
+    /// The files that changed since, by path; at most [`MAX_CHANGED`].
+    pub async fn changes(&self, base: Base) -> Result<Vec<Changed>, Error> {
+        let base = self.base(base).await;
+        let counts = self.diff(&["--numstat", "-z"], &base, MAX_NAMES).await?;
+        let states = self.diff(&["--name-status", "-z"], &base, MAX_NAMES).await?;
+        let mut changed = tracked(&counts, &states);
+        let args = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let others = call::answer(&self.worktree, &args, MAX_NAMES, &[]).await?;
+        let room = MAX_CHANGED.saturating_sub(changed.len());
+        changed.extend(pieces(&others).take(room).map(|path| self.untracked(path)));
+        changed.sort_by(|one, other| one.path.cmp(&other.path));
+        changed.truncate(MAX_CHANGED);
+        Ok(changed)
+    }
+
+    /// The change of each file as git writes it, with so many lines around it. Those of untracked files come last; of
+    /// too many or too large ones there is none.
+    pub async fn patches(&self, base: Base, context: u32) -> Result<Vec<(Changed, Option<String>)>, Error> {
+        let changed = self.changes(base).await?;
+        let base = self.base(base).await;
+        let lines = format!("--unified={context}");
+        let whole = match self.diff(&[&lines], &base, MAX_DIFF).await {
+            Ok(whole) => whole,
+            Err(Error::TooMuch { .. }) => String::new(),
+            Err(error) => return Err(error),
+        };
+        // Both lists are git's, in git's order: by path.
+        let mut parts = split(&whole).into_iter();
+        let (mut found, mut new) = (Vec::new(), 0);
+        for file in changed {
+            let patch = if file.untracked {
+                new += 1;
+                if new > MAX_NEW { None } else { self.addition(&file.path, &lines).await }
+            } else {
+                parts.next().map(str::to_owned)
+            };
+            found.push((file, patch));
+        }
+        Ok(found)
+    }
+
+    /// What a file said at the last commit, if it was there and is not too large.
+    pub async fn committed(&self, path: &Path) -> Option<String> {
+        let path = path.strip_prefix(&self.worktree).ok()?.to_str()?;
+        let args = ["show", "--no-textconv", &format!("HEAD:{path}")];
+        let most = usize::try_from(files::MAX_FILE).unwrap_or(usize::MAX);
+        call::answer(&self.worktree, &args, most, &[]).await.ok()
+    }
+
+    /// Changes the working tree as a patch says: all of it or nothing.
+    pub async fn apply(&self, patch: &Path) -> Result<(), Error> {
+        let args = ["apply", "--whitespace=nowarn", "--", &patch.to_string_lossy()];
+        call::run(&self.worktree, &args, super::DEADLINE).await.map(drop)
+    }
+
+    async fn base(&self, base: Base) -> String {
+        let known = async |name: &str| {
+            call::ask(&self.worktree, &["rev-parse", "--verify", "--quiet", name]).await.is_some()
+        };
+        if base == Base::Branch
+            && let Some(branch) = self.default_branch().await
+        {
+            for name in [format!("origin/{branch}"), branch] {
+                let args = ["merge-base", "HEAD", &name];
+                if let Some(commit) = call::ask(&self.worktree, &args).await {
+                    return commit.trim().to_owned();
+                }
+            }
+        }
+        if known("HEAD^{commit}").await { "HEAD".to_owned() } else { EMPTY_TREE.to_owned() }
+    }
+
+    async fn diff(&self, options: &[&str], base: &str, most: usize) -> Result<String, Error> {
+        let args = [&["diff"], PLAIN.as_slice(), options, &[base, "--"]].concat();
+        call::answer(&self.worktree, &args, most, &[]).await
+    }
+
+    /// The change that adds a file.
+    async fn addition(&self, path: &str, lines: &str) -> Option<String> {
+        let args = [&["diff", "--no-index"], PLAIN.as_slice(), &[lines, "--", "/dev/null", path]].concat();
+        // 1 says that they differ.
+        call::answer(&self.worktree, &args, MAX_DIFF, &[1]).await.ok()
+    }
+
+    fn untracked(&self, path: &str) -> Changed {
+        let bytes = files::load(&self.worktree.join(path)).unwrap_or_default();
+        let text = if files::is_binary(&bytes) { Vec::new() } else { bytes };
+        let ends = memchr::memchr_iter(b'\n', &text).count();
+        let rest = text.last().is_some_and(|last| *last != b'\n');
+        let additions = (ends + usize::from(rest)) as u64;
+        Changed { path: path.to_owned(), additions, deletions: 0, status: Status::Added, untracked: true }
+    }
+}
+
+/// What stands between zeros.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\0').filter(|piece| !piece.is_empty())
+}
+
+fn tracked(counts: &str, states: &str) -> Vec<Changed> {
+    let mut states = pieces(states);
+    let mut changed = Vec::new();
+    for line in pieces(counts) {
+        let mut fields = line.splitn(3, '\t');
+        // Of a file that is not text there is a dash.
+        let mut number = || fields.next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        let (additions, deletions) = (number(), number());
+        let (Some(path), Some(state), Some(_)) = (fields.next(), states.next(), states.next()) else { break };
+        let status = match state {
+            "A" => Status::Added,
+            "D" => Status::Deleted,
+            _ => Status::Modified,
+        };
+        changed.push(Changed { path: path.to_owned(), additions, deletions, status, untracked: false });
+    }
+    changed
+}
+
+/// The differences of single files.
+fn split(whole: &str) -> Vec<&str> {
+    const OPENING: &str = "diff --git ";
+    let mut starts: Vec<usize> = whole.match_indices(OPENING).map(|(at, _)| at).collect();
+    // Every line of a file has a sign in front of it, so only a head begins like this.
+    starts.retain(|at| *at == 0 || whole.as_bytes().get(at - 1) == Some(&b'\n'));
+    let ends = starts.iter().copied().skip(1).chain([whole.len()]);
+    starts.iter().zip(ends).filter_map(|(start, end)| whole.get(*start..end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::super::tests::git;
+    use super::*;
+
+    async fn repository() -> (TempDir, Repository) {
+        let directory = TempDir::new().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        git(&top, "init -q -b main").await;
+        for (name, text) in [("kept", "a\nb\nc\n"), ("gone", "x\n"), (".gitignore", "*.log\n")] {
+            std::fs::write(top.join(name), text).unwrap();
+        }
+        (directory, Repository::find(&top).await.unwrap())
+    }
+
+    fn shown(changed: &[Changed]) -> Vec<(&str, u64, u64, Status)> {
+        changed.iter().map(|it| (it.path.as_str(), it.additions, it.deletions, it.status)).collect()
+    }
+
+    #[tokio::test]
+    async fn changes_are_counted_before_and_after_the_first_commit() {
+        let (_directory, repository) = repository().await;
+        let all = repository.changes(Base::Head).await.unwrap();
+        assert_eq!(shown(&all)[1..], [("gone", 1, 0, Status::Added), ("kept", 3, 0, Status::Added)]);
+        git(&repository.worktree, "add -A").await;
+        git(&repository.worktree, "commit -q -m first").await;
+        assert_eq!(repository.changes(Base::Head).await.unwrap(), []);
+
+        std::fs::write(repository.worktree.join("kept"), "a\nB\nc\nd\n").unwrap();
+        std::fs::write(repository.worktree.join("new ä"), "one\ntwo").unwrap();
+        std::fs::write(repository.worktree.join("noise.log"), "x").unwrap();
+        std::fs::remove_file(repository.worktree.join("gone")).unwrap();
+        let all = repository.changes(Base::Head).await.unwrap();
+        let expected = [
+            ("gone", 0, 1, Status::Deleted),
+            ("kept", 2, 1, Status::Modified),
+            ("new ä", 2, 0, Status::Added),
+        ];
+        assert_eq!(shown(&all), expected);
+    }
+
+    #[tokio::test]
+    async fn patches_are_git_s_and_can_be_applied_elsewhere() {
+        let (_directory, repository) = repository().await;
+        git(&repository.worktree, "add -A").await;
+        git(&repository.worktree, "commit -q -m first").await;
+        std::fs::write(repository.worktree.join("kept"), "a\nB\nc\n").unwrap();
+        std::fs::write(repository.worktree.join("new"), "one\n").unwrap();
+        let patches = repository.patches(Base::Head, 0).await.unwrap();
+        let text: String = patches.iter().filter_map(|(_, patch)| patch.as_deref()).collect();
+        assert!(text.contains("@@ -2 +2 @@ a\n-b\n+B\n") && text.contains("+++ b/new\n"), "{text}");
+        assert_eq!(
+            repository.committed(&repository.worktree.join("kept")).await.as_deref(),
+            Some("a\nb\nc\n")
+        );
+        assert_eq!(repository.committed(&repository.worktree.join("new")).await, None);
+
+        let file = repository.common.join("test.patch");
+        let whole = repository.patches(Base::Head, 3).await.unwrap();
+        let whole: String = whole.into_iter().filter_map(|(_, patch)| patch).collect();
+        std::fs::write(&file, whole).unwrap();
+        git(&repository.worktree, "checkout -q -- kept").await;
+        std::fs::remove_file(repository.worktree.join("new")).unwrap();
+        repository.apply(&file).await.unwrap();
+        assert_eq!(std::fs::read_to_string(repository.worktree.join("new")).unwrap(), "one\n");
+        assert!(repository.apply(&file).await.is_err(), "it was applied already");
+    }
+
+    #[tokio::test]
+    async fn a_branch_is_compared_with_where_it_left() {
+        let (_directory, repository) = repository().await;
+        git(&repository.worktree, "add -A").await;
+        git(&repository.worktree, "commit -q -m first").await;
+        git(&repository.worktree, "checkout -q -b side").await;
+        std::fs::write(repository.worktree.join("kept"), "a\n").unwrap();
+        git(&repository.worktree, "commit -q -am second").await;
+        assert_eq!(repository.changes(Base::Head).await.unwrap(), []);
+        let branch = repository.changes(Base::Branch).await.unwrap();
+        assert_eq!(shown(&branch), [("kept", 0, 2, Status::Modified)]);
+    }
+}
