@@ -22,6 +22,7 @@
 mod act;
 mod agent;
 mod attempt;
+mod background;
 mod budget;
 mod changes;
 pub mod commands;
@@ -36,6 +37,7 @@ pub mod limits;
 mod options;
 pub mod permission;
 mod prepare;
+mod resume;
 mod role;
 mod run;
 mod step;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::request::PermissionReply;
+
 /// Bounds that a configuration may change.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -11,6 +13,8 @@ pub struct Limits {
     pub prepare: Duration,
     /// How long a permission or question waits for a person before it is withdrawn.
     pub request: Duration,
+    /// The reply to a permission that nobody answered in that time, if it is not to be withdrawn.
+    pub request_reply: Option<PermissionReply>,
     /// How often the text of open parts is saved: what a crash may lose.
     pub checkpoint: Duration,
     /// How long to wait between tries when the store cannot write.
@@ -25,6 +29,7 @@ impl Default for Limits {
             runner_grace: Duration::from_millis(750),
             prepare: Duration::from_secs(10),
             request: Duration::from_hours(1),
+            request_reply: None,
             checkpoint: Duration::from_millis(500),
             store_retry: Duration::from_millis(250),
             shutdown: Duration::from_secs(4),
@@ -44,6 +49,8 @@ pub const MAX_INBOX: usize = 1_024;
 pub const MAX_CALLS: usize = 256;
 /// How deep child sessions may nest.
 pub const MAX_DEPTH: usize = 8;
+/// Things that are allowed for good in one directory; the oldest are forgotten.
+pub const MAX_APPROVALS: usize = 500;
 /// Messages read at a time when a runner looks back.
 pub const HISTORY_PAGE: usize = 100;
 /// Events read from the log at a time when a client resumes.

@@ -11,8 +11,9 @@ use std::{
 
 use futures::{FutureExt, future};
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, project::ProjectNote,
-    request::Request,
+    ApprovalId, MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    project::ProjectNote,
+    request::{Approval, Request},
 };
 
 pub use faults::{Fault, Faults};
@@ -132,6 +133,11 @@ impl Log for Memory {
         let project = project.to_owned();
         Box::pin(async move { self.write(|tables| Ok(tables.note(project, newer))) })
     }
+
+    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
+        let approval = approval.clone();
+        Box::pin(async move { self.write(|tables| Ok(tables.forget(&approval))) })
+    }
 }
 
 impl Reads for Memory {
@@ -177,6 +183,10 @@ impl Reads for Memory {
 
     fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
         self.read(Tables::requests)
+    }
+
+    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {
+        self.read(|tables| tables.approvals(directory))
     }
 
     fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {

@@ -119,6 +119,10 @@ impl Sessions {
             self.shared.registry.suspect(id.clone());
             self.ask(id, Command::Settle).await?;
         }
+        // Requests that still wait for a person need somebody who keeps their deadlines.
+        for (_, request) in self.shared.reads.requests().await? {
+            self.ask(request.session_id(), Command::Settle).await?;
+        }
         Ok(unfinished.len())
     }
 
@@ -156,6 +160,11 @@ impl Sessions {
     /// Stops whatever the session does and waits until it is idle. An idle session is left alone.
     pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
         if self.shared.registry.is_live(id) { self.ask(id, Command::Abort).await } else { Ok(()) }
+    }
+
+    /// Lets a turn go on without waiting for its children; tells whether there were any.
+    pub async fn background(&self, id: &SessionId) -> Result<bool, Error> {
+        if self.shared.registry.is_live(id) { self.ask(id, Command::Background).await } else { Ok(false) }
     }
 
     /// Answers a permission.

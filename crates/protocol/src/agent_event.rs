@@ -11,7 +11,7 @@ use crate::{
     number::Number,
     part::{FilePart, PatchPart},
     project::FileDiff,
-    request::Question,
+    request::{PermissionReply, Question},
     session::Tokens,
 };
 
@@ -221,7 +221,7 @@ pub enum Ask {
 pub enum Answer {
     /// Go ahead, this time.
     Once,
-    /// Go ahead from now on; the runner remembers what `always` named.
+    /// Go ahead from now on; what `always` named is remembered.
     Always,
     /// The person's answers.
     Answers(crate::request::Answers),
@@ -230,6 +230,8 @@ pub enum Answer {
         /// What to do instead.
         message: Option<String>,
     },
+    /// Nobody answered a permission in time, and this is the reply that counts then.
+    Default(PermissionReply),
     /// Nobody answered in time, or the turn was stopped.
     Withdrawn,
 }

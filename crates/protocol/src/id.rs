@@ -129,6 +129,8 @@ ids! {
     PermissionId("per", Ascending);
     /// A question waiting for a person.
     QuestionId("que", Ascending);
+    /// Something that a person has allowed for good.
+    ApprovalId("psv", Ascending);
     /// A published event.
     EventId("evt", Ascending);
 }

@@ -31,7 +31,7 @@ pub mod wire_error;
 pub use agent_event::{AgentEvent, TurnEnd};
 pub use error::MessageError;
 pub use event::{Event, EventBody};
-pub use id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
+pub use id::{ApprovalId, EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
 pub use message::{AssistantMessage, Message, MessageWithParts, UserMessage};
 pub use part::{Part, PartBody, ToolState};
 pub use rest::Rest;

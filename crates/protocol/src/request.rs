@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Extra, MessageId, PermissionId, QuestionId, Rest, SessionId};
+use crate::{ApprovalId, Extra, MessageId, PermissionId, QuestionId, Rest, SessionId};
 
 /// A rule of a permission list; the last match wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,9 @@ pub struct PermissionRequest {
     /// The session that waits; a child's requests carry the child's id.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
+    /// For a child's request: the session at the root of its family (Baton's addition).
+    #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
+    pub root_id: Option<SessionId>,
     /// Which permission.
     pub permission: String,
     /// What it is about.
@@ -109,14 +112,45 @@ pub struct PermissionReplyInput {
     pub extra: Rest,
 }
 
+/// What a person has allowed for good, in one directory: what a reply of `always` leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The project of the session that asked.
+    #[serde(rename = "projectID")]
+    pub project_id: String,
+    /// The directory it holds in (Baton's addition).
+    pub directory: String,
+    /// Which permission.
+    #[serde(rename = "action")]
+    pub permission: String,
+    /// What it is about; wildcards allowed.
+    #[serde(rename = "resource")]
+    pub pattern: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl Approval {
+    /// What it means when permissions are judged.
+    pub fn rule(&self) -> Rule {
+        Rule::new(self.permission.clone(), self.pattern.clone(), Action::Allow)
+    }
+}
+
 /// A question that waits for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRequest {
     /// Its id.
     pub id: QuestionId,
-    /// The session that waits.
+    /// The session that waits; a child's requests carry the child's id.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
+    /// For a child's request: the session at the root of its family (Baton's addition).
+    #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
+    pub root_id: Option<SessionId>,
     /// What is asked.
     pub questions: Vec<Question>,
     /// The tool call that waits.
@@ -188,6 +222,15 @@ impl Request {
             Self::Permission(request) => &request.session_id,
             Self::Question(request) => &request.session_id,
         }
+    }
+
+    /// The session at the root of the family of the one that waits.
+    pub fn root_id(&self) -> &SessionId {
+        let root = match self {
+            Self::Permission(request) => request.root_id.as_ref(),
+            Self::Question(request) => request.root_id.as_ref(),
+        };
+        root.unwrap_or_else(|| self.session_id())
     }
 
     /// The id, whichever kind.

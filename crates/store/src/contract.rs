@@ -151,6 +151,8 @@ macro_rules! contract {
                 notes_about_projects_are_amended,
                 idle_is_the_absence_of_a_status,
                 requests_wait_until_they_are_answered,
+                what_is_allowed_for_good_outlives_its_session,
+                what_is_allowed_for_good_is_kept_once_and_within_bounds,
                 prompts_are_queued_started_and_ended,
                 unfinished_sessions_are_busy_or_have_prompts,
                 the_same_events_again_change_nothing,

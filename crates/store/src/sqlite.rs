@@ -34,7 +34,7 @@ use std::{
 };
 
 use engine::ports::{Answer, Appended, Clock, Commit, Error, Failure, Log, Observer, SystemClock};
-use protocol::{Part, project::ProjectNote};
+use protocol::{ApprovalId, Part, project::ProjectNote};
 use tokio::sync::{Semaphore, oneshot};
 
 pub use open::OpenError;
@@ -210,6 +210,11 @@ impl Log for Sqlite {
     fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
         let project = project.to_owned();
         Box::pin(async move { self.ask(|reply| Work::Note { project, newer, reply }).await })
+    }
+
+    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
+        let approval = approval.clone();
+        Box::pin(async move { self.ask(|reply| Work::Forget { approval, reply }).await })
     }
 }
 

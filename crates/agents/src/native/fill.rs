@@ -15,7 +15,7 @@ impl Loop<'_> {
     pub(super) async fn fill(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
         for part in &mut message.parts {
             let Some((text, snippets)) = commands::unfilled(part) else { continue };
-            let stage = self.stage()?;
+            let stage = self.stage().await?;
             let mut filled = String::new();
             let (mut at, mut refused) = (0, false);
             for snippet in &snippets {
@@ -53,7 +53,7 @@ impl Loop<'_> {
 
     /// Runs what a person typed into a shell. Nobody is asked: it is their own wish.
     pub(super) async fn shell(&self, part: &Part, line: &str) -> Flow {
-        let stage = self.stage()?;
+        let stage = self.stage().await?;
         let call = part.id.to_string();
         let input = object(json!({ "command": line }));
         self.turn.emit(AgentEvent::step_started()).await;

@@ -54,8 +54,8 @@ pub const ATTACHMENT: usize = 5 * 1024 * 1024;
 /// The same for all attachments of a prompt together.
 pub const ATTACHED: usize = 4 * ATTACHMENT;
 
-/// Rules of `always` replies that are remembered for one directory; the oldest are forgotten.
-pub const APPROVALS: usize = 500;
+/// Subagents that may work in the background of one turn.
+pub const BACKGROUND: usize = 8;
 
 /// Tokens that are left free for the next step, unless the configuration says otherwise or the model writes less.
 pub const RESERVED: u64 = 20_000;

@@ -10,7 +10,6 @@ use protocol::message::ModelRef;
 use super::agent::built_in;
 use super::guidance::Instructions;
 use super::limits;
-use super::permission::Approvals;
 use super::tools::ToolOptions;
 use crate::Snapshots;
 
@@ -35,8 +34,6 @@ pub struct Options {
     pub subagent_depth: u32,
     /// Whether a turn goes on after a person refused something.
     pub continue_on_deny: bool,
-    /// What people have allowed for good. Whoever makes another loop for the same people hands it on.
-    pub approvals: Approvals,
     /// Environment variables that commands do not get to see, such as the keys of providers.
     pub hidden: Vec<String>,
     /// How tools behave.
@@ -57,7 +54,6 @@ impl Default for Options {
             attachment: limits::ATTACHMENT,
             subagent_depth: 1,
             continue_on_deny: false,
-            approvals: Approvals::default(),
             hidden: Vec::new(),
             tools: ToolOptions::default(),
             snapshots: None,

@@ -1,15 +1,13 @@
 //! Who may do what: rules, what people allowed for good, and asking when neither answers.
 
-mod approvals;
 mod command;
 mod rules;
 
 use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::{Action, Rule};
+use protocol::request::{Action, PermissionReply, Rule};
 
-pub use approvals::Approvals;
 pub(super) use command::{Command, Place, commands};
 pub use rules::{defaults, evaluate, matches};
 
@@ -51,23 +49,36 @@ pub(super) enum Verdict {
     Ask,
 }
 
-/// The rules of one turn.
-pub(super) struct Permissions<'a> {
+/// The rules of one step.
+#[derive(Debug, Clone)]
+pub(super) struct Permissions {
     rules: Vec<Rule>,
-    approvals: &'a Approvals,
-    directory: String,
+    /// What people have allowed for good; it comes after all other rules.
+    approved: Vec<Rule>,
 }
 
-impl<'a> Permissions<'a> {
+impl Permissions {
     /// Later rules win.
-    pub(super) fn new(rules: Vec<Rule>, approvals: &'a Approvals, directory: &str) -> Self {
-        Self { rules, approvals, directory: directory.to_owned() }
+    pub(super) fn new(rules: Vec<Rule>, approved: Vec<Rule>) -> Self {
+        Self { rules, approved }
+    }
+
+    /// The same rules, with what people have allowed for good by now.
+    async fn by_now(&self, turn: &Turn) -> Self {
+        let approved = turn.approved().await.unwrap_or_else(|error| {
+            tracing::warn!(session = %turn.session.id, %error, "what is allowed for good could not be read");
+            Vec::new()
+        });
+        Self { rules: self.rules.clone(), approved }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().chain(&self.approved)
     }
 
     /// Allows what a person has asked for in so many words, where the rules say to ask. What they deny stays denied.
     pub(super) fn concede(&mut self, permission: &str, pattern: &str) {
-        let approved = self.approvals.of(&self.directory);
-        if evaluate(self.rules.iter().chain(&approved), permission, pattern) == Action::Ask {
+        if evaluate(self.all(), permission, pattern) == Action::Ask {
             self.rules.push(Rule::new(permission, pattern, Action::Allow));
         }
     }
@@ -82,15 +93,11 @@ impl<'a> Permissions<'a> {
 
     /// The rules that say something about a permission, for somebody who outlives this.
     pub(super) fn about(&self, permission: &str) -> Vec<Rule> {
-        let approved = self.approvals.of(&self.directory);
-        let rules = self.rules.iter().chain(&approved);
-        rules.filter(|rule| matches(&rule.permission, permission)).cloned().collect()
+        self.all().filter(|rule| matches(&rule.permission, permission)).cloned().collect()
     }
 
     /// What the rules say, without asking anybody.
     pub(super) fn judge(&self, wish: &Wish) -> Verdict {
-        let approved = self.approvals.of(&self.directory);
-        let rules = || self.rules.iter().chain(&approved);
         let mut ask = false;
         for pattern in &wish.patterns {
             let counts = |rule: &&Rule| {
@@ -99,13 +106,10 @@ impl<'a> Permissions<'a> {
                     || rule.pattern == "*"
                     || rule.pattern == pattern.text
             };
-            match evaluate(rules().filter(counts), wish.permission, &pattern.text) {
+            match evaluate(self.all().filter(counts), wish.permission, &pattern.text) {
                 Action::Allow => {}
                 Action::Ask => ask = true,
-                Action::Deny => {
-                    let relevant = rules().filter(|rule| matches(&rule.permission, wish.permission));
-                    return Verdict::Denied(relevant.cloned().collect());
-                }
+                Action::Deny => return Verdict::Denied(self.about(wish.permission)),
             }
         }
         if ask { Verdict::Ask } else { Verdict::Allowed }
@@ -113,34 +117,54 @@ impl<'a> Permissions<'a> {
 
     /// Gets a permission or a reason why not. Waits for a person if the rules say so.
     pub(super) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
-        match self.judge(&wish) {
+        let now = self.by_now(turn).await;
+        match now.judge(&wish) {
             Verdict::Allowed => Ok(()),
             Verdict::Denied(rules) => Err(Failure::Error(denied(&rules))),
-            Verdict::Ask => self.ask(turn, wish, call).await,
+            Verdict::Ask => now.ask(turn, vec![wish], call).await,
         }
     }
 
-    async fn ask(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
-        let answer = turn
-            .ask(Ask::Permission {
-                permission: wish.permission.to_owned(),
-                patterns: wish.patterns.into_iter().map(|pattern| pattern.text).collect(),
-                metadata: wish.metadata,
-                always: wish.always.clone(),
-                call: call.map(str::to_owned),
-            })
-            .await;
-        match answer {
-            Answer::Once => Ok(()),
-            Answer::Always => {
-                let rules =
-                    wish.always.into_iter().map(|text| Rule::new(wish.permission, text, Action::Allow));
-                self.approvals.add(&self.directory, rules);
-                Ok(())
-            }
+    /// Gets two permissions. A person who is asked about the first one sees the second one, too, and is not asked
+    /// twice.
+    pub(super) async fn get_both(
+        &self,
+        turn: &Turn,
+        first: Wish,
+        second: Wish,
+        call: Option<&str>,
+    ) -> Result<(), Failure> {
+        let now = self.by_now(turn).await;
+        if now.judge(&first) == Verdict::Ask && now.judge(&second) == Verdict::Ask {
+            return now.ask(turn, vec![first, second], call).await;
+        }
+        self.get(turn, second, call).await?;
+        self.get(turn, first, call).await
+    }
+
+    /// Asks a person about the first wish, who thereby allows all of them.
+    async fn ask(&self, turn: &Turn, wishes: Vec<Wish>, call: Option<&str>) -> Result<(), Failure> {
+        let Some(shown) = wishes.first().cloned() else { return Ok(()) };
+        let ask = Ask::Permission {
+            permission: shown.permission.to_owned(),
+            patterns: shown.patterns.into_iter().map(|pattern| pattern.text).collect(),
+            metadata: shown.metadata,
+            always: shown.always,
+            call: call.map(str::to_owned),
+        };
+        let rules = self.rules.clone();
+        let enough = move |approved: &[Rule]| {
+            let then = Self::new(rules.clone(), approved.to_vec());
+            wishes.iter().all(|wish| then.judge(wish) == Verdict::Allowed)
+        };
+        match turn.ask_unless(ask, enough).await {
+            Answer::Once
+            | Answer::Always
+            | Answer::Default(PermissionReply::Once | PermissionReply::Always) => Ok(()),
             Answer::Rejected { message: Some(message) } => {
                 Err(Failure::Error(format!("{REJECTED} {FEEDBACK} {message}")))
             }
+            Answer::Default(PermissionReply::Reject) => Err(Failure::Error(UNANSWERED.to_owned())),
             Answer::Rejected { message: None } | Answer::Answers(_) => {
                 Err(Failure::Refused(format!("{REJECTED}.")))
             }
@@ -149,6 +173,7 @@ impl<'a> Permissions<'a> {
     }
 }
 
+const UNANSWERED: &str = "Nobody answered the permission request in time, so it was rejected. Go on without it, or say what is missing.";
 const REJECTED: &str = "The user rejected permission to use this specific tool call";
 const FEEDBACK: &str = "with the following feedback:";
 
@@ -181,7 +206,7 @@ mod tests {
         rules.extend(
             extra.iter().map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action)),
         );
-        Permissions::new(rules, &Approvals::default(), "/project").judge(&wish(patterns))
+        Permissions::new(rules, Vec::new()).judge(&wish(patterns))
     }
 
     #[test]
@@ -205,23 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_for_good_is_allowed_in_its_directory() {
-        let approvals = Approvals::default();
-        approvals.add("/project", [Rule::new("bash", "make *", Action::Allow)]);
-        let here = Permissions::new(defaults(), &approvals, "/project");
-        let there = Permissions::new(defaults(), &approvals, "/elsewhere");
-        assert_eq!(here.judge(&wish(&[("make test", false)])), Verdict::Allowed);
-        assert_eq!(there.judge(&wish(&[("make test", false)])), Verdict::Ask);
+    fn what_was_allowed_for_good_comes_last() {
+        let rules = vec![Rule::new("bash", "*", Action::Ask)];
+        let approved = vec![Rule::new("bash", "make *", Action::Allow)];
+        let permissions = Permissions::new(rules, approved);
+        assert_eq!(permissions.judge(&wish(&[("make test", false)])), Verdict::Allowed);
+        assert_eq!(permissions.judge(&wish(&[("make test", false), ("rm x", false)])), Verdict::Ask);
     }
 
     #[test]
     fn a_tool_that_can_never_be_used_is_hidden() {
-        let approvals = Approvals::default();
         let mut rules = defaults();
         rules.push(Rule::new("edit", "*", Action::Deny));
-        let permissions = Permissions::new(rules.clone(), &approvals, "/");
+        let permissions = Permissions::new(rules.clone(), Vec::new());
         assert!(permissions.hides("edit") && !permissions.hides("read"));
         rules.push(Rule::new("edit", "*.md", Action::Allow));
-        assert!(!Permissions::new(rules, &approvals, "/").hides("edit"));
+        assert!(!Permissions::new(rules, Vec::new()).hides("edit"));
     }
 }

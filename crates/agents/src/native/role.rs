@@ -69,18 +69,19 @@ impl Inner {
 }
 
 impl Role<'_> {
-    /// What the agent may do in a session at this depth.
-    pub(super) fn permissions<'i>(
+    /// What the agent may do in a session at this depth, where people have allowed this for good.
+    pub(super) fn permissions(
         &self,
-        inner: &'i Inner,
+        inner: &Inner,
         session: &Session,
         depth: usize,
-    ) -> Permissions<'i> {
+        approved: Vec<Rule>,
+    ) -> Permissions {
         let mut rules = agent::rules(self.agent, session);
         if depth >= usize::try_from(inner.options.subagent_depth).unwrap_or(usize::MAX) {
             rules.push(Rule::new("task", "*", Action::Deny));
         }
-        Permissions::new(rules, &inner.options.approvals, &session.directory)
+        Permissions::new(rules, approved)
     }
 
     /// A request with nothing in it but what the agent and the model bring along.

@@ -11,6 +11,7 @@ use protocol::{Message, MessageError, MessageId, MessageWithParts, PartBody, Tur
 use tokio::time::{timeout, timeout_at};
 use workspace::files::Root;
 
+use super::background::Background;
 use super::budget::Meter;
 use super::changes::Changes;
 use super::compaction::{self, Why};
@@ -56,16 +57,18 @@ pub(super) struct Loop<'a> {
     pub(super) meter: Meter<'a>,
     pub(super) doom: Doom,
     pub(super) changes: Changes<'a>,
+    /// Subagents that nobody waits for.
+    pub(super) background: Background,
     /// How many sessions are above this one.
     pub(super) depth: usize,
     /// Prompts that this turn answers.
     prompts: Vec<MessageId>,
     /// Those of them that no step has begun to answer yet.
-    fresh: Vec<MessageId>,
+    pub(super) fresh: Vec<MessageId>,
     /// Subagents that they mention.
     mentioned: Vec<String>,
     /// The newest of them, which a summary may have taken out of the conversation.
-    asked: Option<UserMessage>,
+    pub(super) asked: Option<UserMessage>,
     /// Steps that were taken.
     steps: u32,
     /// How often in a row the model stopped for no known reason.
@@ -79,7 +82,7 @@ pub(super) struct Loop<'a> {
 /// What a step is taken with.
 pub(super) struct Stage<'a> {
     pub(super) role: Role<'a>,
-    pub(super) permissions: Permissions<'a>,
+    pub(super) permissions: Permissions,
     pub(super) bench: Bench,
     /// Tools that the prompt switched on or off.
     pub(super) off: BTreeMap<String, bool>,
@@ -110,6 +113,7 @@ impl<'a> Loop<'a> {
             meter,
             doom: Doom::default(),
             changes: Changes::new(inner.options.snapshots.as_deref(), turn).await,
+            background: Background::default(),
             depth,
             prompts: vec![turn.prompt.clone()],
             fresh: vec![turn.prompt.clone()],
@@ -135,17 +139,34 @@ impl<'a> Loop<'a> {
     }
 
     async fn work(&mut self) -> TurnEnd {
+        if let Some(waiting) = self.turn.resumed()
+            && let Flow::Break(end) = self.take_up(waiting).await
+        {
+            return end;
+        }
         loop {
             if self.turn.cancellation().is_cancelled() {
                 return TurnEnd::Cancelled;
             }
-            if let Flow::Break(end) = self.round().await {
+            let flow = match self.round().await {
+                Flow::Break(TurnEnd::Completed) => self.linger().await,
+                flow => flow,
+            };
+            if let Flow::Break(end) = flow {
                 return end;
             }
-            let joined = self.turn.join().await;
-            self.prompts.extend(joined.iter().cloned());
-            self.fresh = joined;
+            self.hear_background().await;
+            self.take_joined().await;
         }
+    }
+
+    /// Takes the prompts that join here; tells whether there were any.
+    pub(super) async fn take_joined(&mut self) -> bool {
+        let joined = self.turn.join().await;
+        self.prompts.extend(joined.iter().cloned());
+        let any = !joined.is_empty();
+        self.fresh.extend(joined);
+        any
     }
 
     /// What prompts that are new here ask for directly, then a step.
@@ -186,7 +207,7 @@ impl<'a> Loop<'a> {
     async fn step(&mut self) -> Flow {
         self.afford().await?;
         let mut history = self.history().await?;
-        let stage = self.stage()?;
+        let stage = self.stage().await?;
         let full =
             history.last_finished().is_some_and(|last| self.inner.overflows(&stage.role.voice, &last.tokens));
         if full {
@@ -218,9 +239,10 @@ impl<'a> Loop<'a> {
         }
     }
 
-    pub(super) fn stage(&self) -> Flow<Stage<'a>> {
+    pub(super) async fn stage(&self) -> Flow<Stage<'a>> {
         let role = self.role()?;
-        let mut permissions = role.permissions(self.inner, &self.turn.session, self.depth);
+        let approved = or_end(self.turn.approved().await)?;
+        let mut permissions = role.permissions(self.inner, &self.turn.session, self.depth, approved);
         for agent in &self.mentioned {
             permissions.concede("task", agent);
         }
@@ -278,6 +300,7 @@ impl<'a> Loop<'a> {
             root: &self.root,
             changes: &self.changes,
             permissions: &stage.permissions,
+            background: &self.background,
             hidden: &self.inner.options.hidden,
             options: &self.inner.options.tools,
             model: &stage.role.voice.model.model_id,
@@ -338,7 +361,7 @@ impl<'a> Loop<'a> {
 }
 
 /// A value, or the end of the turn with what went wrong.
-fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
+pub(super) fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
     match result {
         Ok(value) => Flow::Continue(value),
         Err(error) => Flow::Break(TurnEnd::Error(MessageError::unknown(error.to_string()))),

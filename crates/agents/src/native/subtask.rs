@@ -40,6 +40,7 @@ impl Loop<'_> {
             agent: Some(task.agent.clone()),
             model: Some(model.clone()),
             prompt: task.prompt.clone(),
+            resume: None,
         };
         let mut metadata = Extra::new();
         let result = match self.delegate(spec).await {

@@ -3,6 +3,7 @@
 mod abort;
 mod aborts;
 mod attachments;
+mod background;
 mod budgets;
 mod commands;
 mod compaction;

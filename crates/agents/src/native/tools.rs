@@ -33,6 +33,7 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use workspace::files::Root;
 
+use super::background::Background;
 use super::changes::Changes;
 use super::permission::Permissions;
 
@@ -42,7 +43,7 @@ pub use options::{Skill, ToolOptions};
 pub(super) use paths::away;
 pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
-pub(super) use task::report;
+pub(super) use task::{report, told};
 
 /// Something a model may call.
 pub(super) trait Tool: Send + Sync {
@@ -93,7 +94,8 @@ pub(super) struct Call<'a> {
     pub(super) turn: &'a Turn,
     pub(super) root: &'a Root,
     pub(super) changes: &'a Changes<'a>,
-    pub(super) permissions: &'a Permissions<'a>,
+    pub(super) permissions: &'a Permissions,
+    pub(super) background: &'a Background,
     /// Environment variables commands must not see.
     pub(super) hidden: &'a [String],
     pub(super) options: &'a ToolOptions,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ::agents::{Snapshots, native::permission::Approvals};
+use ::agents::Snapshots;
 use engine::ports::{Clock, Random};
 use llm::{
     Client,
@@ -36,8 +36,6 @@ pub(super) struct Ground {
     pub(super) shelf: Shelf,
     /// Several directories may be in one worktree.
     pub(super) snapshots: Arc<Snapshots>,
-    /// What people allowed for good outlives the settings it was allowed under.
-    pub(super) approvals: Approvals,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
 }
@@ -55,7 +53,6 @@ impl Ground {
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
-            approvals: Approvals::default(),
             places,
             clock,
             random,

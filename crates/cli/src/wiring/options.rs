@@ -53,7 +53,6 @@ pub(super) fn native(
         attachment: attachment(config),
         subagent_depth: config.subagent_depth.unwrap_or(1),
         continue_on_deny: experimental.and_then(|it| it.continue_loop_on_deny).unwrap_or(false),
-        approvals: ground.approvals.clone(),
         hidden,
         tools: ToolOptions {
             output: cut(config.tool_output.as_ref()),
@@ -79,6 +78,7 @@ pub(super) fn limits(config: &Config) -> Limits {
     if let Some(written) = &config.limits {
         let wait = |written: Option<Positive>, usual| written.map_or(usual, Positive::seconds).min(LONGEST);
         limits.request = wait(written.request_seconds, limits.request);
+        limits.request_reply = written.request_reply;
         limits.shutdown = wait(written.shutdown_seconds, limits.shutdown);
     }
     limits

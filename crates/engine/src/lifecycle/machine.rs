@@ -156,6 +156,16 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         self.active.as_ref().is_some_and(|active| active.stop.is_some())
     }
 
+    /// Whether the server goes down, so that nothing starts any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether the present turn has children that work.
+    pub fn has_children(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| !active.children.is_empty())
+    }
+
     /// How many prompts wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

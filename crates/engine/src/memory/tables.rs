@@ -8,6 +8,7 @@
 //!   are deleted by commits of their own.
 //! - A part may arrive before its message; it is seen in listings once the message is there.
 //! - A request or prompt that is announced twice keeps its first place.
+//! - What is allowed for good is kept by directory and outlives the session it was asked in.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -15,12 +16,16 @@ use std::{
 };
 
 use protocol::{
-    EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus,
-    Todo, project::ProjectNote, prompt::Delivery, request::Request,
+    ApprovalId, EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId,
+    SessionStatus, Todo,
+    project::ProjectNote,
+    prompt::Delivery,
+    request::{Approval, Request},
 };
 
-use crate::ports::{
-    Appended, Commit, Cursor, Error, Failure, Listing, Logged, OpenPrompt, Page, Span, Stored,
+use crate::{
+    limits::MAX_APPROVALS,
+    ports::{Appended, Commit, Cursor, Error, Failure, Listing, Logged, OpenPrompt, Page, Span, Stored},
 };
 
 #[derive(Debug, Default)]
@@ -28,6 +33,8 @@ pub(super) struct Tables {
     sessions: BTreeMap<SessionId, Row>,
     /// What was said about projects.
     notes: BTreeMap<String, ProjectNote>,
+    /// Oldest first.
+    approvals: Vec<Approval>,
     log: BTreeMap<u64, Line>,
     newest: u64,
     /// Everything up to here is gone from the log.
@@ -118,11 +125,41 @@ impl Tables {
                 self.log.retain(|_, line| line.session.as_ref() != Some(id));
             }
             _ => {
-                if let Some(row) = self.sessions.get_mut(id) {
-                    row.apply(event, self.newest);
+                let Some(row) = self.sessions.get_mut(id) else { return };
+                row.apply(event, self.newest);
+                if let EventBody::PermissionReplied(it) = event {
+                    it.saved.iter().for_each(|approval| self.approve(approval));
                 }
             }
         }
+    }
+
+    fn approve(&mut self, approval: &Approval) {
+        let same = |known: &Approval| {
+            known.id == approval.id
+                || (known.directory == approval.directory && known.rule() == approval.rule())
+        };
+        if self.approvals.iter().any(same) {
+            return;
+        }
+        self.approvals.push(approval.clone());
+        let here = |known: &Approval| known.directory == approval.directory;
+        if self.approvals.iter().filter(|known| here(known)).count() > MAX_APPROVALS
+            && let Some(oldest) = self.approvals.iter().position(here)
+        {
+            self.approvals.remove(oldest);
+        }
+    }
+
+    pub(super) fn forget(&mut self, approval: &ApprovalId) -> bool {
+        let before = self.approvals.len();
+        self.approvals.retain(|known| known.id != *approval);
+        self.approvals.len() < before
+    }
+
+    pub(super) fn approvals(&self, directory: Option<&str>) -> Vec<Approval> {
+        let wanted = |known: &&Approval| directory.is_none_or(|directory| known.directory == directory);
+        self.approvals.iter().filter(wanted).cloned().collect()
     }
 
     pub(super) fn checkpoint(&mut self, parts: Vec<Part>) {

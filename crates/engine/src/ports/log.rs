@@ -3,14 +3,14 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use protocol::{Event, Part, SessionId, project::ProjectNote};
+use protocol::{ApprovalId, Event, Part, SessionId, project::ProjectNote};
 
 use super::Answer;
 
 /// Appends to the log and keeps the state tables in step with it.
 ///
 /// A backend applies every event of a commit to its tables (sessions, messages, parts, todos, status,
-/// requests, queue) and appends it to the log in *one* transaction. The tables follow from the events
+/// requests, approvals, queue) and appends it to the log in *one* transaction. The tables follow from the events
 /// alone; [`crate::memory`] is the readable reference.
 pub trait Log: Send + Sync {
     /// Makes a commit durable. Resolves after the transaction, and after the observer saw its events.
@@ -23,6 +23,10 @@ pub trait Log: Send + Sync {
     /// Amends what a person said about a project; resolves with all that was said, once it would survive a power
     /// cut. It belongs to no session and so is no event of the log.
     fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote>;
+
+    /// Forgets something that was allowed for good, and tells whether it was known. An approval outlives its
+    /// session, so this belongs to no session and is no event.
+    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool>;
 }
 
 /// One transaction of one session.

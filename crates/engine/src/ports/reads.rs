@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, Part, PartId, Session, SessionId, SessionStatus, Todo,
-    project::ProjectNote, prompt::Delivery, request::Request,
+    project::ProjectNote,
+    prompt::Delivery,
+    request::{Approval, Request},
 };
 
 use super::Answer;
@@ -51,6 +53,10 @@ pub trait Reads: Send + Sync {
 
     /// Every request that waits for a person, with its session's directory, oldest first.
     fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>>;
+
+    /// What people have allowed for good, in one directory or everywhere, oldest first. At most
+    /// [`MAX_APPROVALS`](crate::limits::MAX_APPROVALS) are kept for a directory; the oldest go.
+    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>>;
 
     /// Prompts of a session that were accepted and not ended, in order of acceptance.
     fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>>;

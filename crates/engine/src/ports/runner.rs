@@ -7,6 +7,7 @@ use protocol::{
     EndReason, MessageError, Session, SessionId, TurnEnd,
     message::ModelRef,
     prompt::{CommandInput, PartInput, PromptInput},
+    request::Rule,
 };
 
 use crate::session::Turn;
@@ -32,6 +33,8 @@ pub struct Draft<'a> {
     pub session: &'a Session,
     /// The agent that is to answer.
     pub agent: &'a str,
+    /// What people have allowed for good in the session's directory, as rules.
+    pub approved: Vec<Rule>,
     /// What is said.
     pub parts: Vec<PartInput>,
 }
@@ -141,7 +144,7 @@ pub enum Unresolved {
     },
 }
 
-/// A child session to start within a turn.
+/// A child session to start within a turn, or one to give more work to.
 #[derive(Debug, Clone, Default)]
 pub struct ChildSpec {
     /// Its title.
@@ -152,6 +155,8 @@ pub struct ChildSpec {
     pub model: Option<ModelRef>,
     /// What it is told.
     pub prompt: String,
+    /// A session below this one that goes on, instead of a new one.
+    pub resume: Option<SessionId>,
 }
 
 /// How a child's turn ended.

@@ -8,8 +8,9 @@ use std::{
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
+    agent_event::Answer,
     event::{PartInfo, SessionInfo},
-    prompt::SessionPatch,
+    prompt::{Delivery, SessionPatch},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -17,10 +18,12 @@ use tokio::{
 };
 
 use super::{
-    command::{Command, Edit},
+    command::{ChildWork, Command, Edit},
+    orphans::Orphan,
     requests::Pending,
     run::{Running, Said},
     tally::Tally,
+    turn::Resume,
 };
 use crate::{
     Error,
@@ -37,12 +40,14 @@ pub(super) struct Actor {
     /// For tasks that report back: children.
     pub(super) myself: mpsc::Sender<Command>,
     pub(super) session: Session,
+    /// The session at the root of its family, if that is another one.
+    pub(super) root: Option<SessionId>,
     pub(super) place: Place,
     /// How many events the session has; see [`crate::ports::Commit::expected`].
     pub(super) head: u64,
     /// `time.created` of the newest message.
     pub(super) latest: Millis,
-    pub(super) life: Lifecycle<MessageId, SessionId>,
+    pub(super) life: Lifecycle<MessageId, ChildWork>,
     pub(super) run: Option<Running>,
     /// What the present turn has used.
     pub(super) tally: Option<Arc<Tally>>,
@@ -51,6 +56,10 @@ pub(super) struct Actor {
     /// Slash commands among accepted prompts: name and arguments, until the prompt has ended.
     pub(super) commands: HashMap<MessageId, (String, String)>,
     pub(super) requests: BTreeMap<String, Pending>,
+    /// Requests of a turn that another life of the server cut short.
+    pub(super) orphans: Vec<Orphan>,
+    /// What the next run of a prompt goes on with.
+    pub(super) resume: Option<(MessageId, Resume)>,
     /// Durable events that wait for the next flush.
     pub(super) unsaved: Vec<EventBody>,
     /// Who waits for a prompt to end.
@@ -121,7 +130,8 @@ impl Actor {
                 if let Some(reply) = self.delete.take() {
                     return self.finish_delete(reply).await;
                 }
-                if self.shared().registry.retire(&self.session.id, &self.inbox) {
+                // Somebody has to keep the deadlines of what still waits.
+                if self.orphans.is_empty() && self.shared().registry.retire(&self.session.id, &self.inbox) {
                     return;
                 }
             }
@@ -150,7 +160,8 @@ impl Actor {
         let run = self.run.iter().flat_map(Running::deadlines);
         let requests = self.requests.values().map(|pending| pending.deadline);
         let far = Instant::now() + Duration::from_hours(1);
-        run.chain(requests).min().unwrap_or(far)
+        let orphans = self.orphans.iter().map(|orphan| orphan.deadline);
+        run.chain(requests).chain(orphans).min().unwrap_or(far)
     }
 
     async fn tick(&mut self) {
@@ -160,6 +171,7 @@ impl Actor {
         }
         self.checkpoint(now).await;
         self.withdraw_overdue(now).await;
+        self.withdraw_overdue_orphans(now).await;
     }
 
     async fn command(&mut self, command: Command) {
@@ -170,14 +182,16 @@ impl Actor {
                 let start = accepted.as_ref().ok().and_then(|(_, start)| start.clone());
                 let _ = reply.send(accepted.map(|(submitted, _)| submitted));
                 if let Some((prompt, delivery)) = start {
+                    self.run.iter().for_each(Running::knock);
                     self.step(Input::Prompt { prompt, delivery }).await;
                 }
             }
             Command::Abort(reply) => self.stop(Stop::Abort, Some(reply)).await,
             Command::Interrupt(reply) => self.stop(Stop::Interrupt, Some(reply)).await,
             Command::Reply { kind, id, answer, reply } => {
-                let _ = reply.send(self.answer_request(kind, &id, answer).await);
+                self.answer(kind, &id, answer, reply).await;
             }
+            Command::Reconsider => self.reconsider().await,
             Command::Update(patch, reply) => {
                 let _ = reply.send(self.update(patch).await);
             }
@@ -191,6 +205,9 @@ impl Actor {
                 let _ = reply.send(self.unrevert().await);
             }
             Command::ChildEnded(child) => self.step(Input::ChildEnded { child }).await,
+            Command::Background(reply) => {
+                let _ = reply.send(self.send_to_background());
+            }
             Command::Delete(reply) => {
                 self.delete = Some(reply);
                 self.stop(Stop::Abort, None).await;
@@ -201,7 +218,30 @@ impl Actor {
         }
     }
 
+    async fn answer(
+        &mut self,
+        kind: &'static str,
+        id: &str,
+        answer: Answer,
+        reply: oneshot::Sender<Result<(), Error>>,
+    ) {
+        if self.requests.contains_key(id) {
+            let _ = reply.send(self.answer_request(kind, id, answer).await);
+            return;
+        }
+        let answered = self.answer_orphan(kind, id, answer).await;
+        let again = answered.as_ref().ok().cloned().flatten();
+        let _ = reply.send(answered.map(drop));
+        if let Some(prompt) = again {
+            self.step(Input::Prompt { prompt, delivery: Delivery::Queue }).await;
+        }
+    }
+
     async fn stop(&mut self, stop: Stop, reply: Option<oneshot::Sender<()>>) {
+        if stop == Stop::Abort {
+            self.withdraw_orphans();
+            self.flush().await;
+        }
         self.step(Input::Stop(stop)).await;
         if let Some(reply) = reply {
             if self.life.is_busy() {

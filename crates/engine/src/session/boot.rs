@@ -9,7 +9,7 @@ use protocol::{
 };
 use tokio::sync::mpsc;
 
-use super::{actor::Actor, command::Command};
+use super::{actor::Actor, command::Command, orphans::survivor};
 use crate::{
     Error,
     bus::Place,
@@ -29,6 +29,7 @@ impl Actor {
         let shared = sessions.shared.clone();
         let Some((session, head)) = shared.reads.session(id).await? else { return Ok(None) };
         let newest = shared.reads.messages(id, Page { before: None, limit: Some(1) }).await?;
+        let root = sessions.root(&session).await?;
         let place = Place {
             directory: session.directory.as_str().into(),
             project: session.project_id.as_str().into(),
@@ -41,11 +42,14 @@ impl Actor {
             head,
             latest: newest.first().map_or(0, |message| message.info.created()),
             session,
+            root,
             life: Lifecycle::default(),
             run: None,
             resolved: HashMap::new(),
             commands: HashMap::new(),
             requests: BTreeMap::new(),
+            orphans: Vec::new(),
+            resume: None,
             unsaved: Vec::new(),
             prompt_waiters: HashMap::new(),
             idle_waiters: Vec::new(),
@@ -55,6 +59,9 @@ impl Actor {
         };
         if shared.registry.take_suspect(id) {
             actor.repair().await?;
+        }
+        if !actor.life.is_busy() {
+            actor.adopt_orphans().await?;
         }
         Ok(Some(actor))
     }
@@ -67,7 +74,7 @@ impl Actor {
         let running = reads.statuses().await?.into_iter().any(|(session, _, _)| session == id);
         let (started, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(|prompt| prompt.started);
         if running || !started.is_empty() {
-            self.close_interrupted(started).await?;
+            self.close_interrupted(started, waiting.is_empty()).await?;
         }
         for prompt in waiting {
             self.take_up(prompt).await?;
@@ -75,14 +82,15 @@ impl Actor {
         Ok(())
     }
 
-    async fn close_interrupted(&mut self, started: Vec<OpenPrompt>) -> Result<(), Error> {
+    /// `last` tells that nothing follows, so that what waits for a person may go on waiting.
+    async fn close_interrupted(&mut self, started: Vec<OpenPrompt>, last: bool) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
-        for (_, request) in reads.requests().await? {
-            if *request.session_id() == id {
-                self.unsaved.push(Self::withdrawal(&request));
-            }
-        }
+        let requests = reads.requests().await?.into_iter().map(|(_, request)| request);
+        let requests: Vec<Request> = requests.filter(|request| *request.session_id() == id).collect();
+        let kept = survivor(self.root.is_some() || !last, requests.iter());
+        let withdrawn = requests.iter().filter(|request| Some(*request) != kept);
+        self.unsaved.extend(withdrawn.map(Self::withdrawal));
         let open = reads.open(&id).await?;
         let mut emit = Emit::new(id.clone(), &self.shared().mint);
         close(open, Some(&MessageError::interrupted()), &mut emit);
@@ -114,7 +122,7 @@ impl Actor {
         }
     }
 
-    async fn resolve_stored(&mut self, message: &MessageId) -> Result<Option<Resolved>, Error> {
+    pub(super) async fn resolve_stored(&mut self, message: &MessageId) -> Result<Option<Resolved>, Error> {
         let stored = self.shared().reads.message(&self.session.id, message).await?;
         let Some(Message::User(user)) = stored.map(|stored| stored.info) else { return Ok(None) };
         self.note_origin(message, user.origin());
@@ -153,24 +161,5 @@ impl Actor {
         self.push_status(SessionStatus::idle(reason));
         let session_id = self.session.id.clone();
         self.unsaved.push(EventBody::SessionIdle(SessionOnly { session_id, extra: Extra::new() }));
-    }
-
-    /// The event that tells clients that a request waits no longer.
-    pub(super) fn withdrawal(request: &Request) -> EventBody {
-        use protocol::event::{PermissionAnswered, QuestionDismissed};
-        use protocol::request::PermissionReply;
-        match request {
-            Request::Permission(it) => EventBody::PermissionReplied(PermissionAnswered {
-                session_id: it.session_id.clone(),
-                request_id: it.id.clone(),
-                reply: PermissionReply::Reject,
-                extra: Extra::new(),
-            }),
-            Request::Question(it) => EventBody::QuestionRejected(QuestionDismissed {
-                session_id: it.session_id.clone(),
-                request_id: it.id.clone(),
-                extra: Extra::new(),
-            }),
-        }
     }
 }

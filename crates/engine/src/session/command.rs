@@ -29,6 +29,8 @@ pub(crate) enum Command {
         /// Resolves when the answer is stored.
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// More is allowed for good than before: look what no longer has to wait.
+    Reconsider,
     /// Change the session.
     Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
@@ -37,8 +39,10 @@ pub(crate) enum Command {
     Revert(MessageId, Option<PartId>, oneshot::Sender<Result<Session, Error>>),
     /// Take a revert back.
     Unrevert(oneshot::Sender<Result<Session, Error>>),
-    /// A child's turn has ended.
-    ChildEnded(SessionId),
+    /// A child has done what it was told.
+    ChildEnded(ChildWork),
+    /// Let the turn go on without waiting for its children; tells whether there are any.
+    Background(oneshot::Sender<bool>),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
     /// Nothing but start up, which repairs what a dead owner left.
@@ -60,6 +64,9 @@ impl From<PromptInput> for Prompt {
         Self { input, warnings: Vec::new(), origin: None }
     }
 }
+
+/// What a child was told to do: the child, and its prompt. It may be told more than once.
+pub(crate) type ChildWork = (SessionId, MessageId);
 
 /// A change that a person makes by hand.
 pub(crate) enum Edit {

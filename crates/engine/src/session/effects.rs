@@ -1,5 +1,7 @@
 //! Doing what the lifecycle says, and hearing what the runner says.
 
+use std::sync::Arc;
+
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
     SessionStatus, TurnEnd,
@@ -12,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     actor::Actor,
-    command::Command,
+    command::{ChildWork, Command},
     revert::summary,
     run::{Running, Said},
-    turn::{Call, ChildStarted, Turn},
+    turn::{Call, ChildStarted, Signals, Turn},
 };
 use crate::{
     lifecycle::{Effect, Input, Run},
@@ -33,13 +35,13 @@ enum After {
 
 impl Actor {
     /// Advances the lifecycle and carries out what comes of it.
-    pub(super) async fn step(&mut self, input: Input<MessageId, SessionId>) {
+    pub(super) async fn step(&mut self, input: Input<MessageId, ChildWork>) {
         let effects = self.advance(input);
         self.perform(effects).await;
     }
 
     /// Advances the lifecycle and keeps the count of waiting prompts.
-    fn advance(&mut self, input: Input<MessageId, SessionId>) -> Vec<Effect<MessageId, SessionId>> {
+    fn advance(&mut self, input: Input<MessageId, ChildWork>) -> Vec<Effect<MessageId, ChildWork>> {
         let before = self.life.waiting();
         let effects = self.life.step(input);
         self.shared().registry.count_waiting(before, self.life.waiting());
@@ -47,7 +49,7 @@ impl Actor {
     }
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
-    async fn perform(&mut self, effects: Vec<Effect<MessageId, SessionId>>) {
+    async fn perform(&mut self, effects: Vec<Effect<MessageId, ChildWork>>) {
         let (mut after, mut answer) = (Vec::new(), None);
         for effect in effects {
             match effect {
@@ -59,7 +61,7 @@ impl Actor {
                     self.start(run, prompt);
                 }
                 Effect::Cancel { .. } => self.cancel_run(),
-                Effect::StopChild(child) => self.stop_child(child),
+                Effect::StopChild((child, _)) => self.stop_child(child),
                 Effect::Close(reason) => answer = self.close_run(reason),
                 Effect::EndPrompt { prompt, reason } => {
                     self.resolved.remove(&prompt);
@@ -120,7 +122,7 @@ impl Actor {
             });
             let model = protocol::message::ModelRef::new("unknown", "unknown");
             let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
-            self.run = Some(Running::new(number, transcript, inbox, task, cancel));
+            self.run = Some(Running::new(number, transcript, inbox, task, cancel, Arc::default()));
             return;
         };
         let transcript = Transcript::new(
@@ -130,6 +132,8 @@ impl Actor {
             prompt.clone(),
             self.latest,
         );
+        let signals = Arc::new(Signals::default());
+        let resume = self.resume.take().filter(|(resumed, _)| *resumed == prompt).map(|(_, resume)| resume);
         let turn = Turn {
             session: self.session.clone(),
             prompt,
@@ -139,19 +143,31 @@ impl Actor {
             reads: self.shared().reads.clone(),
             cancel: cancel.clone(),
             tally: self.tally.get_or_insert_default().clone(),
+            signals: signals.clone(),
+            resume,
         };
         let runner = resolved.runner;
         // Spawned, so that a panic ends the turn and not the actor.
         let task = tokio::spawn(async move { runner.run(turn).await });
-        self.run = Some(Running::new(number, transcript, inbox, task, cancel));
+        self.run = Some(Running::new(number, transcript, inbox, task, cancel, signals));
+    }
+
+    /// Whether there was anything to send there.
+    pub(super) fn send_to_background(&self) -> bool {
+        let run = self.run.as_ref().filter(|_| self.life.has_children() && !self.life.is_stopping());
+        if let Some(run) = run {
+            run.signals.backgrounded.notify_waiters();
+        }
+        run.is_some()
     }
 
     fn cancel_run(&mut self) {
         let grace = self.shared().limits.runner_grace;
-        self.withdraw_all();
+        // First, so that no runner takes a withdrawn request for a person's answer.
         if let Some(run) = &mut self.run {
             run.cancel(grace);
         }
+        self.withdraw_all();
     }
 
     /// Closes what the run left open; the newest message that it wrote.
@@ -200,7 +216,7 @@ impl Actor {
         let Some(run) = self.run.as_ref().map(|run| run.number) else { return };
         match said {
             Said::Call(Call::Emit(event)) => self.report(run, event).await,
-            Said::Call(Call::Ask(ask, reply)) => self.ask_person(ask, reply).await,
+            Said::Call(Call::Ask(ask, settled, reply)) => self.ask_person(ask, settled, reply).await,
             Said::Call(Call::Join(reply)) => self.join(run, reply).await,
             Said::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
             Said::Call(Call::Flush(reply)) => {
@@ -320,6 +336,7 @@ impl Actor {
                 return;
             }
         };
+        let work = (child.clone(), submitted.message.info.id().clone());
         let (ended, end) = oneshot::channel();
         tokio::spawn(watch_child(
             self.sessions.clone(),
@@ -328,7 +345,7 @@ impl Actor {
             self.myself.clone(),
             ended,
         ));
-        self.step(Input::ChildStarted { run, child: child.clone() }).await;
+        self.step(Input::ChildStarted { run, child: work }).await;
         let _ = reply.send(Ok(ChildStarted { session: child, end }));
     }
 }
@@ -345,7 +362,8 @@ async fn watch_child(
         Some(end) => end.await.unwrap_or(EndReason::Interrupted),
         None => EndReason::Completed,
     };
-    let answer = sessions.newest_answer(&child, submitted.message.info.id()).await;
+    let prompt = submitted.message.info.id().clone();
+    let answer = sessions.newest_answer(&child, &prompt).await;
     let parts = answer.ok().flatten().map(|answer| answer.parts).unwrap_or_default();
     let text = parts.iter().filter_map(|part| match &part.body {
         protocol::PartBody::Text(text) => Some(text.text.as_str()),
@@ -353,5 +371,5 @@ async fn watch_child(
     });
     let text = text.collect::<Vec<_>>().join("\n");
     let _ = ended.send(ChildEnd { session: child.clone(), reason, text });
-    let _ = parent.send(Command::ChildEnded(child)).await;
+    let _ = parent.send(Command::ChildEnded((child, prompt))).await;
 }

@@ -1,25 +1,33 @@
 //! Permissions and questions: durable while they wait, and never waiting for ever.
 
 use protocol::{
-    EventBody, Extra,
+    EventBody, Extra, Rest,
     agent_event::{Answer, Ask},
-    event::{PermissionAnswered, QuestionAnswered},
-    request::{PermissionReply, PermissionRequest, QuestionRequest, Request, ToolRef},
+    event::{PermissionAnswered, QuestionAnswered, QuestionDismissed},
+    request::{Approval, PermissionReply, PermissionRequest, QuestionRequest, Request, Rule, ToolRef},
 };
 use tokio::{sync::oneshot, time::Instant};
 
-use super::actor::Actor;
+use super::{actor::Actor, command::Command, orphans::survivor, turn::Settled};
 use crate::Error;
 
 /// A request that waits for a person.
 pub(super) struct Pending {
     request: Request,
     reply: oneshot::Sender<Answer>,
+    /// Whether what is allowed for good is all it waits for.
+    settled: Settled,
     pub(super) deadline: Instant,
 }
 
+impl Pending {
+    fn is_permission(&self) -> bool {
+        matches!(self.request, Request::Permission(_))
+    }
+}
+
 impl Actor {
-    pub(super) async fn ask_person(&mut self, ask: Ask, reply: oneshot::Sender<Answer>) {
+    pub(super) async fn ask_person(&mut self, ask: Ask, settled: Settled, reply: oneshot::Sender<Answer>) {
         if self.life.is_stopping() {
             let _ = reply.send(Answer::Withdrawn);
             return;
@@ -31,18 +39,19 @@ impl Actor {
         });
         self.flush().await;
         let deadline = Instant::now() + self.shared().limits.request;
-        self.requests.insert(request.id().to_owned(), Pending { request, reply, deadline });
+        self.requests.insert(request.id().to_owned(), Pending { request, reply, settled, deadline });
     }
 
     fn request(&self, ask: Ask) -> Request {
         let message = self.run.as_ref().and_then(|run| run.transcript.message_id());
         let tool = |call: Option<String>| Some(ToolRef::new(message?.clone(), call?));
-        let (session_id, mint) = (self.session.id.clone(), &self.shared().mint);
+        let (session_id, root_id, mint) = (self.session.id.clone(), self.root.clone(), &self.shared().mint);
         match ask {
             Ask::Permission { permission, patterns, metadata, always, call } => {
                 Request::Permission(PermissionRequest {
                     id: mint.id(),
                     session_id,
+                    root_id,
                     permission,
                     patterns,
                     metadata,
@@ -54,6 +63,7 @@ impl Actor {
             Ask::Question { questions, call } => Request::Question(QuestionRequest {
                 id: mint.id(),
                 session_id,
+                root_id,
                 questions,
                 tool: tool(call),
                 extra: Extra::new(),
@@ -61,7 +71,8 @@ impl Actor {
         }
     }
 
-    /// A person's answer: stored for good before it is acknowledged and before the runner hears it.
+    /// A person's answer: stored for good before it is acknowledged and before the runner hears it, together with
+    /// what it allows for good and what else it settles.
     pub(super) async fn answer_request(
         &mut self,
         kind: &'static str,
@@ -69,52 +80,166 @@ impl Actor {
         answer: Answer,
     ) -> Result<(), Error> {
         let missing = || Error::NoRequest { kind, id: id.to_owned() };
-        let pending = self.requests.get(id).ok_or_else(missing)?;
-        self.unsaved.push(resolution(&pending.request, &answer).ok_or_else(missing)?);
+        let request = self.requests.get(id).map(|pending| pending.request.clone()).ok_or_else(missing)?;
+        let known = if answer == Answer::Always { self.approved().await? } else { Vec::new() };
+        let saved = self.approvals(&request, &answer, &known);
+        let rules: Vec<Rule> = known.into_iter().chain(saved.iter().map(Approval::rule)).collect();
+        let along = self.settled_along(id, &request, &answer, &rules);
+        self.unsaved.push(resolution(&request, &answer, saved).ok_or_else(missing)?);
+        self.resolve(&along);
         self.save(true).await?;
-        if let Some(pending) = self.requests.remove(id) {
-            let _ = pending.reply.send(answer);
+        let is_always = answer == Answer::Always;
+        self.hand_out([(id.to_owned(), answer)].into_iter().chain(along));
+        if is_always {
+            self.tell_family().await;
         }
         Ok(())
     }
 
-    /// Withdraws every request; the events wait for the next flush.
+    /// What is allowed for good in this directory.
+    pub(super) async fn approved(&self) -> Result<Vec<Rule>, Error> {
+        let approvals = self.shared().reads.approvals(Some(&self.session.directory)).await?;
+        Ok(approvals.iter().map(Approval::rule).collect())
+    }
+
+    /// What an answer allows for good and nothing allowed before.
+    pub(super) fn approvals(&self, request: &Request, answer: &Answer, known: &[Rule]) -> Vec<Approval> {
+        let (Request::Permission(request), Answer::Always | Answer::Default(PermissionReply::Always)) =
+            (request, answer)
+        else {
+            return Vec::new();
+        };
+        let mint = &self.shared().mint;
+        let approval = |pattern: &String| Approval {
+            id: mint.id(),
+            project_id: self.session.project_id.clone(),
+            directory: self.session.directory.clone(),
+            permission: request.permission.clone(),
+            pattern: pattern.clone(),
+            extra: Rest::NONE,
+        };
+        request.always.iter().map(approval).filter(|it| !known.contains(&it.rule())).collect()
+    }
+
+    /// What else an answer settles in this session: a refusal refuses every permission that waits, and what is
+    /// allowed for good may be all that another one waits for.
+    fn settled_along(
+        &self,
+        id: &str,
+        request: &Request,
+        answer: &Answer,
+        rules: &[Rule],
+    ) -> Vec<(String, Answer)> {
+        let others =
+            || self.requests.iter().filter(|(other, pending)| *other != id && pending.is_permission());
+        match (request, answer) {
+            (Request::Permission(_), Answer::Rejected { .. }) => {
+                others().map(|(other, _)| (other.clone(), Answer::Rejected { message: None })).collect()
+            }
+            (Request::Permission(_), Answer::Always) => others()
+                .filter(|(_, pending)| pending.settled.by(rules))
+                .map(|(other, _)| (other.clone(), Answer::Always))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Queues the events of answers that nobody gave in so many words.
+    fn resolve(&mut self, answers: &[(String, Answer)]) {
+        for (id, answer) in answers {
+            let event = self.requests.get(id).and_then(|it| resolution(&it.request, answer, Vec::new()));
+            self.unsaved.extend(event);
+        }
+    }
+
+    fn hand_out(&mut self, answers: impl IntoIterator<Item = (String, Answer)>) {
+        for (id, answer) in answers {
+            if let Some(pending) = self.requests.remove(&id) {
+                let _ = pending.reply.send(answer);
+            }
+        }
+    }
+
+    /// Has the sessions of the same family look whether what is allowed now is all that they wait for.
+    async fn tell_family(&self) {
+        let root = self.root.as_ref().unwrap_or(&self.session.id);
+        // Whoever is not told waits for a person, as before.
+        let Ok(waiting) = self.shared().reads.requests().await else { return };
+        let mut told = vec![self.session.id.clone()];
+        for request in waiting.iter().map(|(_, request)| request).filter(|it| it.root_id() == root) {
+            if !told.contains(request.session_id()) {
+                told.push(request.session_id().clone());
+                let _ = self.sessions.send(request.session_id(), Command::Reconsider);
+            }
+        }
+    }
+
+    /// Resumes what waits for nothing but what is allowed for good by now.
+    pub(super) async fn reconsider(&mut self) {
+        let Ok(rules) = self.approved().await else { return };
+        let settled = |pending: &Pending| pending.is_permission() && pending.settled.by(&rules);
+        let answers: Vec<(String, Answer)> = self
+            .requests
+            .iter()
+            .filter(|(_, pending)| settled(pending))
+            .map(|(id, _)| (id.clone(), Answer::Always))
+            .collect();
+        self.resolve(&answers);
+        self.flush().await;
+        self.hand_out(answers);
+    }
+
+    /// Withdraws every request; the events wait for the next flush. When the server goes down, one that is all the
+    /// turn waits for stays in the store.
     pub(super) fn withdraw_all(&mut self) {
-        for pending in std::mem::take(&mut self.requests).into_values() {
-            self.unsaved.push(Self::withdrawal(&pending.request));
+        let requests = std::mem::take(&mut self.requests);
+        let ends = !self.life.is_closed() || self.root.is_some() || self.life.waiting() > 0;
+        let kept = survivor(ends, requests.values().map(|it| &it.request)).map(|it| it.id().to_owned());
+        for (id, pending) in requests {
+            if kept.as_ref() != Some(&id) {
+                self.unsaved.push(Self::withdrawal(&pending.request));
+            }
             let _ = pending.reply.send(Answer::Withdrawn);
         }
     }
 
+    /// Ends what has waited long enough: with the reply that was set for this case, or none.
     pub(super) async fn withdraw_overdue(&mut self, now: Instant) {
-        let overdue: Vec<String> = self
-            .requests
-            .iter()
-            .filter(|(_, pending)| pending.deadline <= now)
-            .map(|(id, _)| id.clone())
-            .collect();
+        let overdue = self.requests.iter().filter(|(_, pending)| pending.deadline <= now);
+        let overdue: Vec<String> = overdue.map(|(id, _)| id.clone()).collect();
         for id in overdue {
-            if let Some(pending) = self.requests.remove(&id) {
-                self.unsaved.push(Self::withdrawal(&pending.request));
-                self.flush().await;
-                let _ = pending.reply.send(Answer::Withdrawn);
-            }
+            let Some(pending) = self.requests.remove(&id) else { continue };
+            let answer = match (&pending.request, self.shared().limits.request_reply) {
+                (Request::Permission(_), Some(reply)) => Answer::Default(reply),
+                _ => Answer::Withdrawn,
+            };
+            let saved = self.approvals(&pending.request, &answer, &[]);
+            self.unsaved.extend(resolution(&pending.request, &answer, saved));
+            self.flush().await;
+            let _ = pending.reply.send(answer);
+        }
+    }
+
+    /// The event that tells clients that a request waits no longer.
+    pub(super) fn withdrawal(request: &Request) -> EventBody {
+        match request {
+            Request::Permission(it) => replied(it, PermissionReply::Reject, None, Vec::new()),
+            Request::Question(it) => dismissed(it, None),
         }
     }
 }
 
-/// The event for an answer, if the answer fits the request.
-fn resolution(request: &Request, answer: &Answer) -> Option<EventBody> {
+/// The event for what became of a request, if it fits the request.
+pub(super) fn resolution(request: &Request, answer: &Answer, saved: Vec<Approval>) -> Option<EventBody> {
     match (request, answer) {
-        (Request::Permission(_) | Request::Question(_), Answer::Rejected { .. }) => {
-            Some(Actor::withdrawal(request))
+        (_, Answer::Rejected { .. }) => Some(Actor::withdrawal(request)),
+        (Request::Permission(it), Answer::Once) => Some(replied(it, PermissionReply::Once, None, saved)),
+        (Request::Permission(it), Answer::Always) => Some(replied(it, PermissionReply::Always, None, saved)),
+        (Request::Permission(it), Answer::Default(reply)) => Some(replied(it, *reply, Some(true), saved)),
+        (Request::Permission(it), Answer::Withdrawn) => {
+            Some(replied(it, PermissionReply::Reject, Some(true), saved))
         }
-        (Request::Permission(it), Answer::Once | Answer::Always) => {
-            let reply = if *answer == Answer::Once { PermissionReply::Once } else { PermissionReply::Always };
-            let (session_id, request_id) = (it.session_id.clone(), it.id.clone());
-            let extra = Extra::new();
-            Some(EventBody::PermissionReplied(PermissionAnswered { session_id, request_id, reply, extra }))
-        }
+        (Request::Question(it), Answer::Withdrawn) => Some(dismissed(it, Some(true))),
         (Request::Question(it), Answer::Answers(answers)) => {
             let (session_id, request_id) = (it.session_id.clone(), it.id.clone());
             let (answers, extra) = (answers.clone(), Extra::new());
@@ -122,4 +247,27 @@ fn resolution(request: &Request, answer: &Answer) -> Option<EventBody> {
         }
         _ => None,
     }
+}
+
+fn replied(
+    request: &PermissionRequest,
+    reply: PermissionReply,
+    unanswered: Option<bool>,
+    saved: Vec<Approval>,
+) -> EventBody {
+    let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
+    let extra = Extra::new();
+    EventBody::PermissionReplied(PermissionAnswered {
+        session_id,
+        request_id,
+        reply,
+        unanswered,
+        saved,
+        extra,
+    })
+}
+
+fn dismissed(request: &QuestionRequest, unanswered: Option<bool>) -> EventBody {
+    let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
+    EventBody::QuestionRejected(QuestionDismissed { session_id, request_id, unanswered, extra: Extra::new() })
 }

@@ -1,12 +1,12 @@
 //! One running runner, from the actor's side.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use protocol::{MessageError, Millis, Part, TurnEnd};
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::turn::Call;
+use super::turn::{Call, Signals};
 use crate::{lifecycle::Run, transcript::Transcript};
 
 /// A runner at work.
@@ -17,6 +17,8 @@ pub(super) struct Running {
     pub(super) error: Option<MessageError>,
     /// What the run said about its wait.
     pub(super) retry: Option<(u32, String, Millis)>,
+    /// What the runner can be told without being asked.
+    pub(super) signals: Arc<Signals>,
     calls: mpsc::Receiver<Call>,
     task: JoinHandle<TurnEnd>,
     cancel: CancellationToken,
@@ -44,9 +46,21 @@ impl Running {
         calls: mpsc::Receiver<Call>,
         task: JoinHandle<TurnEnd>,
         cancel: CancellationToken,
+        signals: Arc<Signals>,
     ) -> Self {
-        let (error, retry, drop_at, save_at) = (None, None, None, None);
-        Self { number, transcript, error, retry, calls, task, cancel, ended: false, drop_at, save_at }
+        Self {
+            number,
+            transcript,
+            error: None,
+            retry: None,
+            signals,
+            calls,
+            task,
+            cancel,
+            ended: false,
+            drop_at: None,
+            save_at: None,
+        }
     }
 
     /// The next thing the runner does. Its last words come before its end.
@@ -62,6 +76,11 @@ impl Running {
                 }))
             }
         }
+    }
+
+    /// Tells the runner that a prompt may join.
+    pub(super) fn knock(&self) {
+        self.signals.prompted.notify_one();
     }
 
     /// Asks the runner to return; after the grace it is dropped.

@@ -91,6 +91,8 @@ impl Actor {
                 extra: Extra::new(),
             }));
         }
+        // Whoever says something new does not wait for the answer any more.
+        self.withdraw_orphans();
         if !no_reply {
             let (session_id, message_id) = (self.session.id.clone(), id.clone());
             let queued = PromptQueued { session_id, message_id, delivery, extra: Extra::new() };

@@ -1,14 +1,18 @@
 //! What a runner holds while it works: its side of the conversation with the session actor.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use protocol::{
     AgentEvent, MessageId, MessageWithParts, PartBody, Session, SessionId,
     agent_event::{Answer, Ask},
     message::ModelRef,
     part::PatchPart,
+    request::{Approval, Request, Rule, ToolRef},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::tally::Tally;
@@ -31,6 +35,25 @@ pub struct Turn {
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tally: Arc<Tally>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) resume: Option<Resume>,
+}
+
+/// Why a turn that was cut short goes on: a person has answered what it waited for.
+#[derive(Debug)]
+pub(crate) struct Resume {
+    pub(crate) request: Request,
+    /// Until it is handed out.
+    pub(crate) answer: Mutex<Option<Answer>>,
+}
+
+/// What a session actor can tell a runner without being asked.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// A prompt may join.
+    pub(crate) prompted: Notify,
+    /// Nobody wants to wait for the children.
+    pub(crate) backgrounded: Notify,
 }
 
 /// What a runner may ask of the session actor; handled strictly in order.
@@ -39,14 +62,34 @@ pub struct Turn {
 pub enum Call {
     /// Report something.
     Emit(AgentEvent),
-    /// Wait for a person.
-    Ask(Ask, oneshot::Sender<Answer>),
+    /// Wait for a person, or until nobody needs to be asked any more.
+    Ask(Ask, Settled, oneshot::Sender<Answer>),
     /// Take the prompts that join here.
     Join(oneshot::Sender<Vec<MessageId>>),
     /// Start a child session.
     Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
     /// Answer when everything before is stored.
     Flush(oneshot::Sender<()>),
+}
+
+/// Whether what people have allowed for good is enough for a permission that is being asked for.
+#[derive(Default)]
+pub struct Settled(Option<Enough>);
+
+/// Whether rules are enough.
+type Enough = Box<dyn Fn(&[Rule]) -> bool + Send + Sync>;
+
+impl Settled {
+    /// Whether these rules are enough.
+    pub(crate) fn by(&self, rules: &[Rule]) -> bool {
+        self.0.as_ref().is_some_and(|enough| enough(rules))
+    }
+}
+
+impl fmt::Debug for Settled {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Settled")
+    }
 }
 
 /// A child session that was started.
@@ -86,9 +129,54 @@ impl Turn {
         let _ = self.calls.send(Call::Emit(event)).await;
     }
 
+    /// The tool call that waited for a person when the server stopped, if that is why this run was started: it is to
+    /// be made now. Whoever asks for the same thing again gets the person's answer.
+    pub fn resumed(&self) -> Option<&ToolRef> {
+        match &self.resume.as_ref()?.request {
+            Request::Permission(request) => request.tool.as_ref(),
+            Request::Question(request) => request.tool.as_ref(),
+        }
+    }
+
+    /// What a person has answered to this already.
+    fn given(&self, ask: &Ask) -> Option<Answer> {
+        let resume = self.resume.as_ref()?;
+        let same = match (&resume.request, ask) {
+            (Request::Permission(it), Ask::Permission { permission, patterns, .. }) => {
+                it.permission == *permission && it.patterns == *patterns
+            }
+            (Request::Question(it), Ask::Question { questions, .. }) => it.questions == *questions,
+            _ => false,
+        };
+        if same { resume.answer.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None }
+    }
+
     /// Asks a person and waits. A stopped turn answers [`Answer::Withdrawn`].
     pub async fn ask(&self, ask: Ask) -> Answer {
-        self.call(|reply| Call::Ask(ask, reply)).await.unwrap_or(Answer::Withdrawn)
+        self.wait_for_person(ask, Settled::default()).await
+    }
+
+    /// Asks a person for a permission. If what people allow for good meanwhile, by answering another request, is
+    /// `enough`, the answer is [`Answer::Always`].
+    pub async fn ask_unless(
+        &self,
+        ask: Ask,
+        enough: impl Fn(&[Rule]) -> bool + Send + Sync + 'static,
+    ) -> Answer {
+        self.wait_for_person(ask, Settled(Some(Box::new(enough)))).await
+    }
+
+    async fn wait_for_person(&self, ask: Ask, settled: Settled) -> Answer {
+        if let Some(answer) = self.given(&ask) {
+            return answer;
+        }
+        self.call(|reply| Call::Ask(ask, settled, reply)).await.unwrap_or(Answer::Withdrawn)
+    }
+
+    /// What people have allowed for good in the session's directory, as rules.
+    pub async fn approved(&self) -> Result<Vec<Rule>, ports::Error> {
+        let approvals = self.reads.approvals(Some(&self.session.directory)).await?;
+        Ok(approvals.iter().map(Approval::rule).collect())
     }
 
     /// To be called between steps, when another model call follows: the ids of prompts that arrived
@@ -96,6 +184,16 @@ impl Turn {
     /// assistant message answers.
     pub async fn join(&self) -> Vec<MessageId> {
         self.call(Call::Join).await.unwrap_or_default()
+    }
+
+    /// Resolves when a prompt was accepted since the last call: it may be one that [`Turn::join`] hands out.
+    pub async fn prompted(&self) {
+        self.signals.prompted.notified().await;
+    }
+
+    /// Resolves when somebody wants this turn to go on without waiting for its children.
+    pub async fn sent_to_background(&self) {
+        self.signals.backgrounded.notified().await;
     }
 
     /// Starts a child session with its own turn. The parent's turn does not end before it.

@@ -62,29 +62,50 @@ impl Sessions {
         Ok(())
     }
 
-    /// Creates a child of `parent` and gives it its prompt.
+    /// Gives a new child of `parent`, or one that there is already, its prompt.
     pub(crate) async fn start_child(
         &self,
         parent: &Session,
         spec: ChildSpec,
     ) -> Result<(SessionId, Submitted), Error> {
+        let ChildSpec { title, agent, model, prompt, resume } = spec;
+        let child = match resume {
+            Some(child) => self.check_descent(parent, child).await?,
+            None => self.create_child(parent, title).await?,
+        };
+        let prompt = PromptInput { agent, model, ..PromptInput::text(prompt) };
+        let submitted = Box::pin(self.submit(&child, prompt)).await?;
+        Ok((child, submitted))
+    }
+
+    async fn create_child(&self, parent: &Session, title: String) -> Result<SessionId, Error> {
         self.check_depth(parent).await?;
         let home = Home {
             directory: parent.directory.clone(),
             project: parent.project_id.clone(),
             path: parent.path.clone().unwrap_or_default(),
         };
-        let ChildSpec { title, agent, model, prompt } = spec;
         let input = SessionInput {
             parent_id: Some(parent.id.clone()),
             title: Some(title),
             permission: parent.permission.clone(),
             ..SessionInput::default()
         };
-        let session = self.create(home, input).await?;
-        let prompt = PromptInput { agent, model, ..PromptInput::text(prompt) };
-        let submitted = Box::pin(self.submit(&session.id, prompt)).await?;
-        Ok((session.id, submitted))
+        Ok(self.create(home, input).await?.id)
+    }
+
+    /// Only what is below a session may be told what to do by it.
+    async fn check_descent(&self, parent: &Session, child: SessionId) -> Result<SessionId, Error> {
+        let stranger = || Error::Invalid(format!("task {child} was not started by this session"));
+        let mut above = self.get(&child).await.map_err(|_| stranger())?.parent_id;
+        for _ in 0..MAX_DEPTH {
+            match above {
+                Some(id) if id == parent.id => return Ok(child),
+                Some(id) => above = self.get(&id).await?.parent_id,
+                None => break,
+            }
+        }
+        Err(stranger())
     }
 
     /// A model that starts subagents from subagents must come to an end.

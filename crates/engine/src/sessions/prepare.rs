@@ -6,6 +6,7 @@
 use protocol::{
     SessionId,
     prompt::{PartInput, PartInputBody, PromptInput},
+    request::Approval,
 };
 use tokio::time::timeout;
 
@@ -33,7 +34,9 @@ impl Sessions {
         let wanted = Wanted { session: &session, agent: input.agent.as_deref(), model: input.model.as_ref() };
         let resolved = self.shared.runners.resolve(wanted).await?;
         let parts = std::mem::take(&mut input.parts);
-        let draft = Draft { session: &session, agent: &resolved.agent, parts };
+        let approvals = self.shared.reads.approvals(Some(&session.directory)).await?;
+        let approved = approvals.iter().map(Approval::rule).collect();
+        let draft = Draft { session: &session, agent: &resolved.agent, approved, parts };
         let most = self.shared.limits.prepare;
         let prepared = timeout(most, resolved.runner.prepare(draft)).await.map_err(|_| {
             let seconds = most.as_secs();

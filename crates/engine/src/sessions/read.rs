@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use protocol::{
-    Message, MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo,
-    request::{PermissionRequest, QuestionRequest, Request},
+    ApprovalId, Message, MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo,
+    request::{Approval, PermissionRequest, QuestionRequest, Request},
 };
 
 use super::Sessions;
@@ -30,6 +30,17 @@ impl Sessions {
     /// Children of a session.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<Session>, Error> {
         self.list(Listing { parent: Some(id.clone()), ..Listing::default() }).await
+    }
+
+    /// The session at the root of a session's family; none if it is the root itself.
+    pub(crate) async fn root(&self, session: &Session) -> Result<Option<SessionId>, Error> {
+        let (mut root, mut above) = (None, session.parent_id.clone());
+        // A parent is older than its child, so this comes to an end.
+        while let Some(id) = above {
+            above = self.shared.reads.session(&id).await?.and_then(|(parent, _)| parent.parent_id);
+            root = Some(id);
+        }
+        Ok(root)
     }
 
     /// A page of messages, oldest first. Text that is still streaming is complete up to this moment.
@@ -114,6 +125,18 @@ impl Sessions {
             Request::Permission(_) => None,
         };
         Ok(self.requests(directory).await?.into_iter().filter_map(question).collect())
+    }
+
+    /// What people have allowed for good, of one project or of all, oldest first.
+    pub async fn approvals(&self, project: Option<&str>) -> Result<Vec<Approval>, Error> {
+        let mut approvals = self.shared.reads.approvals(None).await?;
+        approvals.retain(|approval| project.is_none_or(|project| approval.project_id == project));
+        Ok(approvals)
+    }
+
+    /// Forgets something that was allowed for good; tells whether it was known. A running step may still use it.
+    pub async fn forget(&self, approval: &ApprovalId) -> Result<bool, Error> {
+        Ok(self.shared.log.forget(approval).await?)
     }
 
     async fn requests(&self, directory: Option<&str>) -> Result<Vec<Request>, Error> {

@@ -109,7 +109,7 @@ impl Registry {
 }
 
 impl Sessions {
-    pub(super) fn send(&self, id: &SessionId, command: Command) -> Result<(), Error> {
+    pub(crate) fn send(&self, id: &SessionId, command: Command) -> Result<(), Error> {
         let registry = &self.shared.registry;
         if registry.is_closed() && !matches!(command, Command::Interrupt(_)) {
             return Err(Error::Closing);

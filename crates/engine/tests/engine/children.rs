@@ -1,7 +1,17 @@
 //! Child sessions: their own turns, inside their parent's.
 
-use engine::ports::ChildSpec;
-use protocol::{EndReason, EventBody, TurnEnd, prompt::PromptInput};
+use std::sync::Arc;
+
+use engine::{
+    ports::{ChildSpec, Page},
+    session::Turn,
+};
+use futures::FutureExt;
+use protocol::{
+    AgentEvent, EndReason, EventBody, Message, TurnEnd,
+    agent_event::{Answer, Ask},
+    prompt::PromptInput,
+};
 
 use crate::harness::{World, say};
 
@@ -84,6 +94,121 @@ async fn a_runner_that_forgets_its_child_does_not_become_idle_before_it() {
         .map(|event| *event.body.session_id().unwrap() == session.id)
         .collect();
     assert_eq!(idles, [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_can_be_given_more_to_do_by_its_own_family_only() {
+    let world = World::new().await;
+    let (session, stranger) = (world.session().await, world.session().await);
+    let told = stranger.id.clone();
+    world.script(|turn| async move {
+        let first = turn.start_child(child()).await.unwrap();
+        let id = first.session().clone();
+        assert_eq!(first.wait().await.unwrap().text, "ok");
+        for outside in [told, turn.session.id.clone(), "ses_nobody".parse().unwrap()] {
+            let refused = turn.start_child(ChildSpec { resume: Some(outside), ..child() }).await.unwrap_err();
+            assert!(refused.contains("was not started by this session"), "{refused}");
+        }
+        // Twice at once: the second waits for the first, and the turn for both.
+        let again = || ChildSpec { resume: Some(id.clone()), ..child() };
+        let (one, two) = (turn.start_child(again()).await.unwrap(), turn.start_child(again()).await.unwrap());
+        assert_eq!((one.session(), two.session()), (&id, &id));
+        assert_eq!(one.wait().await.unwrap().reason, EndReason::Completed);
+        assert_eq!(two.wait().await.unwrap().reason, EndReason::Completed);
+        say(turn, "done").await
+    });
+    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let children = world.sessions.children(&session.id).await.unwrap();
+    assert_eq!(children.len(), 1);
+    let messages = world.sessions.messages(&children[0].id, Page::default()).await.unwrap();
+    assert_eq!(messages.iter().filter(|it| matches!(it.info, Message::User(_))).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_with_children_in_different_states_leaves_nothing_running() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let named = |title: &str| ChildSpec { title: title.into(), ..child() };
+    world.always(Arc::new(move |turn: Turn| {
+        async move {
+            match turn.session.title.as_str() {
+                "asks" => {
+                    let question = Ask::Question { questions: Vec::new(), call: None };
+                    assert_eq!(turn.ask(question).await, Answer::Withdrawn);
+                    TurnEnd::Cancelled
+                }
+                "talks" => {
+                    turn.emit(AgentEvent::step_started()).await;
+                    turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+                    std::future::pending().await
+                }
+                "delegates" => {
+                    let below = turn.start_child(named("talks")).await.unwrap();
+                    below.wait().await;
+                    TurnEnd::Cancelled
+                }
+                _ => {
+                    for title in ["asks", "talks", "delegates"] {
+                        turn.start_child(named(title)).await.unwrap();
+                    }
+                    std::future::pending().await
+                }
+            }
+        }
+        .boxed()
+    }));
+    world.submit(&session, "x").await;
+    // Five turns have begun and one of them asks, in whatever order.
+    for _ in 0..6 {
+        let fits = |body: &_| matches!(body, EventBody::PromptStarted(_) | EventBody::QuestionAsked(_));
+        world.until(fits).await;
+    }
+    world.sessions.abort(&session.id).await.unwrap();
+    world.drain();
+    assert!(world.sessions.statuses(None).await.unwrap().is_empty());
+    assert!(world.sessions.questions(None).await.unwrap().is_empty());
+    let all = world.sessions.list(engine::ports::Listing::default()).await.unwrap();
+    assert_eq!(all.len(), 5);
+    for one in all {
+        let story = world.story(&one.id);
+        let idles: Vec<_> = story.iter().filter(|word| word.starts_with("IDLE")).collect();
+        assert_eq!(idles, ["IDLE(aborted)"], "{}", one.title);
+    }
+    assert_eq!(world.sessions.stats().live, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_can_be_told_not_to_wait_for_its_children() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    assert!(!world.sessions.background(&session.id).await.unwrap(), "it is idle");
+    let (tell, told) = tokio::sync::oneshot::channel();
+    world.script(|turn| async move {
+        tokio::join!(turn.sent_to_background(), async { tell.send(()).unwrap() });
+        TurnEnd::Completed
+    });
+    world.submit(&session, "alone").await;
+    told.await.unwrap();
+    assert!(!world.sessions.background(&session.id).await.unwrap(), "there is no child");
+    world.sessions.abort(&session.id).await.unwrap();
+
+    let (let_go, gate) = tokio::sync::oneshot::channel::<()>();
+    world.script(|turn| async move {
+        let child = turn.start_child(child()).await.unwrap();
+        turn.sent_to_background().await;
+        let_go.send(()).unwrap();
+        assert_eq!(child.wait().await.unwrap().reason, EndReason::Completed);
+        TurnEnd::Completed
+    });
+    world.script(|turn| async move {
+        gate.await.unwrap();
+        say(turn, "late").await
+    });
+    let submitted = world.submit(&session, "with a child").await;
+    world.until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await; // until the runner waits
+    assert!(world.sessions.background(&session.id).await.unwrap());
+    assert_eq!(submitted.end.unwrap().await, Ok(EndReason::Completed));
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,19 +99,30 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    /// A world with other bounds than the usual ones.
+    pub(crate) async fn with(limits: Limits) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(memory, bus, Arc::default(), 1_794_724_000_000).await
+        Self::on(memory, bus, Arc::default(), 1_794_724_000_000, limits).await
     }
 
     /// The process dies at this instant and another one opens the same log.
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        Self::on(memory, bus, self.attic, self.start + 86_400_000).await
+        Self::on(memory, bus, self.attic, self.start + 86_400_000, Limits::default()).await
     }
 
-    async fn on(memory: Arc<Memory>, bus: Arc<Bus>, attic: Arc<Attic>, start: Millis) -> Self {
+    async fn on(
+        memory: Arc<Memory>,
+        bus: Arc<Bus>,
+        attic: Arc<Attic>,
+        start: Millis,
+        limits: Limits,
+    ) -> Self {
         let runner = Arc::new(Scripted::default());
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
@@ -121,7 +132,7 @@ impl World {
             clock: Arc::new(Ticking(AtomicI64::new(start))),
             random: Arc::new(Counting(AtomicU64::new(0))),
             bus,
-            limits: Limits::default(),
+            limits,
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();

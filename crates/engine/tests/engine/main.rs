@@ -9,11 +9,13 @@
 )]
 
 mod abort;
+mod approvals;
 mod attic;
 mod children;
 mod continuations;
 mod faults;
 mod harness;
+mod orphans;
 mod prompts;
 mod recovery;
 mod requests;

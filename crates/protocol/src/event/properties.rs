@@ -8,7 +8,7 @@ use crate::{
     Session, SessionId, SessionStatus, Todo,
     project::FileDiff,
     prompt::Delivery,
-    request::{Answers, PermissionReply},
+    request::{Answers, Approval, PermissionReply},
 };
 
 macro_rules! properties {
@@ -182,6 +182,12 @@ properties! {
         request_id: PermissionId,
         /// The reply.
         reply: PermissionReply,
+        /// Nobody answered in time; this is the reply that counts then (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unanswered: Option<bool>,
+        /// With `always`: what is allowed from now on and was not before (Baton's addition).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        saved: Vec<Approval>,
     }
     /// An answered question.
     QuestionAnswered {
@@ -202,6 +208,9 @@ properties! {
         /// The request.
         #[serde(rename = "requestID")]
         request_id: QuestionId,
+        /// Nobody answered in time (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unanswered: Option<bool>,
     }
     /// A changed file.
     FileChanged {

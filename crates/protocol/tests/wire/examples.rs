@@ -286,6 +286,7 @@ fn requests() -> Vec<EventBody> {
         EventBody::PermissionAsked(PermissionRequest {
             id: id("per_1"),
             session_id: id("ses_1"),
+            root_id: None,
             permission: "bash".into(),
             patterns: vec!["touch x".into()],
             metadata: object(json!({ "command": "touch x" })),
@@ -297,11 +298,14 @@ fn requests() -> Vec<EventBody> {
             session_id: id("ses_1"),
             request_id: id("per_1"),
             reply: PermissionReply::Once,
+            unanswered: None,
+            saved: Vec::new(),
             extra: Extra::new(),
         }),
         EventBody::QuestionAsked(QuestionRequest {
             id: id("que_1"),
             session_id: id("ses_1"),
+            root_id: None,
             questions: vec![question],
             tool,
             extra: Extra::new(),
@@ -315,6 +319,7 @@ fn requests() -> Vec<EventBody> {
         EventBody::QuestionRejected(QuestionDismissed {
             session_id: id("ses_1"),
             request_id: id("que_1"),
+            unanswered: None,
             extra: Extra::new(),
         }),
     ]

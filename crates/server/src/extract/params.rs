@@ -2,7 +2,9 @@
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use protocol::{MessageId, PartId, PermissionId, QuestionId, SessionId, wire_error::BadRequestKind};
+use protocol::{
+    ApprovalId, MessageId, PartId, PermissionId, QuestionId, SessionId, wire_error::BadRequestKind,
+};
 use schemars::Schema;
 
 use crate::{Error, openapi::Schemas};
@@ -40,7 +42,7 @@ macro_rules! ids {
     )*};
 }
 
-ids!(SessionId, MessageId, PartId, PermissionId, QuestionId);
+ids!(SessionId, MessageId, PartId, PermissionId, QuestionId, ApprovalId);
 
 /// Any name, within reason.
 impl FromPath for String {

@@ -3,15 +3,17 @@
 use axum::{Json, extract::State};
 use protocol::{
     QuestionId,
-    request::{QuestionReplyInput, QuestionRequest},
+    request::{QuestionReplyInput, QuestionRequest, Request},
 };
 
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, Params},
+    extract::{Body, Directory, Params, Query},
     openapi::Route,
 };
+
+use super::permission::Family;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -27,8 +29,14 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<QuestionRequest>>, Error> {
-    Ok(Json(app.sessions.questions(Some(&directory.path)).await?))
+async fn list(
+    State(app): State<App>,
+    directory: Directory,
+    Query(family): Query<Family>,
+) -> Result<Json<Vec<QuestionRequest>>, Error> {
+    let mut waiting = app.sessions.questions(Some(&directory.path)).await?;
+    waiting.retain(|request| family.has(&Request::Question(request.clone())));
+    Ok(Json(waiting))
 }
 
 async fn reply(

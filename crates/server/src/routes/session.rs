@@ -65,6 +65,12 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Take a revert back; not while busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
+        Route::post(
+            "/experimental/session/{sessionID}/background",
+            "experimental.session.background",
+            background,
+        )
+        .summary("Let a turn go on without waiting for its subagents"),
         Route::post("/session/{sessionID}/fork", "session.fork", fork)
             .summary("Copy a session's messages into a new session")
             .faults(missing)
@@ -204,6 +210,11 @@ async fn revert(
 
 async fn unrevert(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<Session>, Error> {
     Ok(Json(app.sessions.unrevert(&id).await?))
+}
+
+/// False if there was no subagent that it waited for.
+async fn background(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {
+    Ok(Json(app.sessions.background(&id).await?))
 }
 
 async fn fork(

@@ -91,7 +91,7 @@ async fn everything_documented_is_served() {
     for (method, path, _) in operations(&server::openapi::document()) {
         let path =
             path.replace("{sessionID}", "ses_1").replace("{messageID}", "msg_1").replace("{partID}", "prt_1");
-        let path = path.replace("{permissionID}", "per_1");
+        let path = path.replace("{permissionID}", "per_1").replace("{id}", "psv_1");
         let request = if path.starts_with("/question") { "que_1" } else { "per_1" };
         let answer = world.call(&method, &path.replace("{requestID}", request), None).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();

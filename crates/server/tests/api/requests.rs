@@ -56,6 +56,58 @@ async fn the_older_form_checks_the_session() {
 }
 
 #[tokio::test]
+async fn what_is_always_allowed_is_listed_until_it_is_forgotten() {
+    let world = World::on_disk();
+    let id = world.session().await;
+    let request = asked(&world, &id, "permission").await;
+    let path = format!("/permission/{}/reply", request["id"].as_str().unwrap());
+    world.post(&path, json!({ "reply": "always" })).await;
+    let saved = world.get("/api/permission/saved").await;
+    let approval = &saved["data"][0];
+    let directory = world.directory();
+    let (action, resource) = ("bash", "touch *");
+    let project = approval["projectID"].as_str().unwrap();
+    let psv = approval["id"].as_str().unwrap();
+    assert!(psv.starts_with("psv_"), "{psv}");
+    let expected = json!({
+        "id": psv, "projectID": project, "directory": directory, "action": action, "resource": resource,
+    });
+    assert_eq!(saved, json!({ "data": [expected] }));
+    assert_eq!(world.get(&format!("/api/permission/saved?projectID={project}")).await, saved);
+    assert_eq!(world.get("/api/permission/saved?projectID=other").await, json!({ "data": [] }));
+    for _ in 0..2 {
+        world.expect(204, "DELETE", &format!("/api/permission/saved/{psv}"), None).await;
+        assert_eq!(world.get("/api/permission/saved").await, json!({ "data": [] }));
+    }
+    world.expect(400, "DELETE", "/api/permission/saved/per_1", None).await;
+}
+
+#[tokio::test]
+async fn requests_of_children_are_listed_with_their_root() {
+    let world = World::new();
+    let root = world.session().await;
+    let child = |parent: String| {
+        let world = &world;
+        async move {
+            let session = world.post("/session", json!({ "parentID": parent })).await;
+            session["id"].as_str().unwrap().to_owned()
+        }
+    };
+    let grandchild = child(child(root.clone()).await).await;
+    for kind in ["permission", "question"] {
+        let request = asked(&world, &grandchild, kind).await;
+        assert_eq!(request["sessionID"], json!(grandchild));
+        assert_eq!(request["rootID"], json!(root));
+        for session in [&root, &grandchild] {
+            assert_eq!(world.get(&format!("/{kind}?session={session}")).await, json!([request]));
+        }
+        let stranger = world.session().await;
+        assert_eq!(world.get(&format!("/{kind}?session={stranger}")).await, json!([]));
+        world.expect(200, "POST", &format!("/session/{grandchild}/abort"), None).await;
+    }
+}
+
+#[tokio::test]
 async fn a_question_is_listed_and_answered() {
     let world = World::new();
     let id = world.session().await;

@@ -136,6 +136,18 @@ pub(crate) fn permitted(session: &str, request: &str) -> Encoded {
     event("permission.replied", json!({ "sessionID": session, "requestID": request, "reply": "once" }))
 }
 
+/// A reply of `always` that leaves these behind.
+pub(crate) fn permitted_for_good(session: &str, request: &str, saved: &[(&str, &str, &str)]) -> Encoded {
+    let saved: Vec<Value> = saved
+        .iter()
+        .map(|(id, directory, pattern)| {
+            json!({ "id": id, "projectID": "p", "directory": directory, "action": "bash", "resource": pattern })
+        })
+        .collect();
+    let reply = json!({ "sessionID": session, "requestID": request, "reply": "always", "saved": saved });
+    event("permission.replied", reply)
+}
+
 pub(crate) fn question(session: &str, request: &str) -> Encoded {
     let question = json!({ "question": "Which?", "header": "W", "options": [] });
     event("question.asked", json!({ "id": request, "sessionID": session, "questions": [question] }))

@@ -11,6 +11,7 @@ const SESSIONS: [&str; 3] = ["ses_a", "ses_b", "ses_c"];
 const MESSAGES: [&str; 4] = ["msg_1", "msg_2", "msg_3", "msg_4"];
 const PARTS: [&str; 3] = ["prt_1", "prt_2", "prt_3"];
 const REQUESTS: [(&str, &str); 2] = [("per_1", "que_1"), ("per_2", "que_2")];
+const APPROVALS: [&str; 4] = ["psv_1", "psv_2", "psv_3", "psv_4"];
 const TITLES: [&str; 4] = ["Fix it", "fix IT", "Ünïcode", "100%"];
 const PATHS: [Option<&str>; 4] = [None, Some(""), Some("src"), Some("src/deep")];
 
@@ -25,6 +26,7 @@ enum Step {
         events: Vec<[usize; 5]>,
     },
     Checkpoint(Vec<[usize; 4]>),
+    Forget(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -32,7 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let commit = (0..3_usize, any::<bool>(), prop_oneof![9 => Just(0_u64), 1 => 1..3_u64], vec(event, 0..6))
         .prop_map(|(session, create, off, events)| Step::Commit { session, create, off, events });
     let checkpoint = vec([0..3_usize, 0..4, 0..3, 0..4], 0..4).prop_map(Step::Checkpoint);
-    vec(prop_oneof![6 => commit, 1 => checkpoint], 1..40)
+    let forget = (0..4_usize).prop_map(Step::Forget);
+    vec(prop_oneof![12 => commit, 2 => checkpoint, 1 => forget], 1..40)
 }
 
 fn part(session: &str, message: usize, part: usize, flavour: usize) -> Part {
@@ -66,6 +69,10 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         11 => permission(session, permission_id, TITLES[b]),
         12 => question(session, question_id),
         13 if b == 0 => permitted(session, permission_id),
+        13 if b == 3 => {
+            let (approval, directory) = (APPROVALS[c], if d == 0 { "/else" } else { DIRECTORY });
+            permitted_for_good(session, permission_id, &[(approval, directory, TITLES[d])])
+        }
         13 if b == 1 => answered(session, question_id),
         13 => rejected(session, question_id),
         14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
@@ -91,6 +98,10 @@ async fn take(subject: &Subject, step: &Step) -> Result<Appended, Failure> {
             let parts = parts.iter().map(|[session, a, b, c]| part(SESSIONS[*session], *a, *b, *c)).collect();
             subject.log.checkpoint(parts).await.map_err(|refused| refused.failure)?;
             Ok(Appended { head: 0, position: 0 })
+        }
+        Step::Forget(which) => {
+            let known = subject.log.forget(&id(APPROVALS[*which])).await;
+            Ok(Appended { head: known.map_err(|refused| refused.failure)?.into(), position: 0 })
         }
     }
 }
@@ -125,6 +136,8 @@ async fn answers(subject: &Subject) -> Vec<String> {
     }
     ask!(reads.statuses());
     ask!(reads.requests());
+    ask!(reads.approvals(None));
+    ask!(reads.approvals(Some(DIRECTORY)));
     ask!(reads.unfinished());
     ask!(reads.bounds());
     ask!(reads.count());

@@ -1,6 +1,9 @@
 //! The projection: what each event does to the tables.
 
-use engine::ports::{OpenPrompt, Page};
+use engine::{
+    limits::MAX_APPROVALS,
+    ports::{OpenPrompt, Page},
+};
 use protocol::{MessageId, SessionStatus, project::ProjectNote, prompt::Delivery, request::Request};
 use serde_json::json;
 
@@ -209,6 +212,51 @@ pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
     assert_eq!(waiting().await, ["per_1", "que_2"]);
     subject.say("ses_a", vec![rejected("ses_a", "que_2"), permitted("ses_a", "per_1")]).await;
     assert_eq!(waiting().await, [""; 0]);
+}
+
+pub(crate) async fn what_is_allowed_for_good_outlives_its_session(subject: &Subject) {
+    let list = async |directory| {
+        let approvals = subject.reads.approvals(directory).await.unwrap();
+        approvals.iter().map(|it| it.pattern.clone()).collect::<Vec<_>>()
+    };
+    let saved = [("psv_9", DIRECTORY, "make *"), ("psv_1", DIRECTORY, "ls *"), ("psv_2", "/else", "rm *")];
+    subject.say("ses_a", vec![permission("ses_a", "per_1", "make")]).await;
+    subject.say("ses_a", vec![permitted_for_good("ses_a", "per_1", &saved)]).await;
+    assert!(subject.reads.requests().await.unwrap().is_empty(), "it is an answer like any other");
+    assert_eq!(list(Some(DIRECTORY)).await, ["make *", "ls *"], "oldest first, not by id");
+    assert_eq!(list(Some("/else")).await, ["rm *"]);
+    let first = subject.reads.approvals(None).await.unwrap().remove(0);
+    assert_eq!((first.project_id.as_str(), first.permission.as_str()), ("p", "bash"));
+    subject.say("ses_a", vec![deleted("ses_a")]).await;
+    assert_eq!(list(None).await, ["make *", "ls *", "rm *"]);
+    let log = subject.everything().await.len();
+    assert!(subject.log.forget(&id("psv_9")).await.unwrap());
+    assert!(!subject.log.forget(&id("psv_9")).await.unwrap());
+    assert_eq!(list(None).await, ["ls *", "rm *"]);
+    assert_eq!(subject.everything().await.len(), log, "forgetting is no event");
+}
+
+pub(crate) async fn what_is_allowed_for_good_is_kept_once_and_within_bounds(subject: &Subject) {
+    let list = async |directory| {
+        let approvals = subject.reads.approvals(Some(directory)).await.unwrap();
+        approvals.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    let allow = async |saved: &[(&str, &str, &str)]| {
+        subject.say("ses_a", vec![permitted_for_good("ses_a", "per_1", saved)]).await;
+    };
+    allow(&[("psv_a", DIRECTORY, "make *")]).await;
+    // The same thing under another name, and something else under the same one.
+    allow(&[("psv_b", DIRECTORY, "make *"), ("psv_a", DIRECTORY, "rm *")]).await;
+    assert_eq!(list(DIRECTORY).await, ["psv_a"]);
+    allow(&[("psv_e", "/else", "make *")]).await;
+    for number in 1..=MAX_APPROVALS {
+        let (id, pattern) = (format!("psv_{number}"), format!("{number}"));
+        allow(&[(&id, DIRECTORY, &pattern)]).await;
+    }
+    let kept = list(DIRECTORY).await;
+    assert_eq!(kept.len(), MAX_APPROVALS);
+    assert_eq!(kept[0], "psv_1", "the oldest is gone");
+    assert_eq!(list("/else").await, ["psv_e"]);
 }
 
 pub(crate) async fn prompts_are_queued_started_and_ended(subject: &Subject) {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::ports::{Commit, Error, Failure, Logged};
-use protocol::{Event, EventBody, Message, MessageId, Millis, Part, PartId, Session, SessionId};
+use protocol::{
+    Event, EventBody, Message, MessageId, Millis, Part, PartId, Session, SessionId, request::Approval,
+};
 use serde::Serialize;
 
 /// A commit that is ready to be written.
@@ -58,9 +60,24 @@ pub(super) enum Change {
         body: String,
     },
     Answered(String),
+    /// A permission, with what is allowed from now on.
+    Permitted {
+        id: String,
+        saved: Vec<ApprovalRow>,
+    },
     PromptQueued(MessageId, String),
     PromptStarted(MessageId),
     PromptEnded(MessageId),
+}
+
+/// An approval's columns.
+#[derive(Debug)]
+pub(super) struct ApprovalRow {
+    pub(super) id: String,
+    pub(super) directory: String,
+    pub(super) permission: String,
+    pub(super) pattern: String,
+    pub(super) body: String,
 }
 
 /// A session's columns.
@@ -176,13 +193,28 @@ impl Change {
             EventBody::QuestionAsked(it) => {
                 Self::Asked { id: it.id.to_string(), kind: QUESTION, body: encode(it)? }
             }
-            EventBody::PermissionReplied(it) => Self::Answered(it.request_id.to_string()),
+            EventBody::PermissionReplied(it) => Self::Permitted {
+                id: it.request_id.to_string(),
+                saved: it.saved.iter().map(ApprovalRow::new).collect::<Result<_, _>>()?,
+            },
             EventBody::QuestionReplied(it) => Self::Answered(it.request_id.to_string()),
             EventBody::QuestionRejected(it) => Self::Answered(it.request_id.to_string()),
             EventBody::PromptQueued(it) => Self::PromptQueued(it.message_id.clone(), encode(&it.delivery)?),
             EventBody::PromptStarted(it) => Self::PromptStarted(it.message_id.clone()),
             EventBody::PromptEnded(it) => Self::PromptEnded(it.message_id.clone()),
             _ => Self::None,
+        })
+    }
+}
+
+impl ApprovalRow {
+    fn new(approval: &Approval) -> Result<Self, Error> {
+        Ok(Self {
+            id: approval.id.to_string(),
+            directory: approval.directory.clone(),
+            permission: approval.permission.clone(),
+            pattern: approval.pattern.clone(),
+            body: encode(approval)?,
         })
     }
 }

@@ -1,10 +1,13 @@
 //! Writing one commit: its changes to the tables and its events to the log.
 
-use engine::ports::{Appended, Error, Failure};
-use protocol::{MessageId, Millis, SessionId, prompt::Delivery};
+use engine::{
+    limits::MAX_APPROVALS,
+    ports::{Appended, Error, Failure},
+};
+use protocol::{ApprovalId, MessageId, Millis, SessionId, prompt::Delivery};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::change::{Change, PartRow, Prepared, SessionRow, encode};
+use super::change::{ApprovalRow, Change, PartRow, Prepared, SessionRow, encode};
 
 /// Where the log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +120,30 @@ pub(super) fn checkpoint(connection: &Connection, part: &PartRow) -> rusqlite::R
     Ok(())
 }
 
+/// Forgets what was allowed for good; tells whether it was known.
+pub(super) fn forget(connection: &Connection, approval: &ApprovalId) -> rusqlite::Result<bool> {
+    let forgotten =
+        connection.prepare_cached("DELETE FROM approval WHERE id = ?1")?.execute([approval.as_str()])?;
+    Ok(forgotten > 0)
+}
+
+/// Remembers what is allowed for good, and of a directory with too much of it only the newest.
+fn approve(connection: &Connection, row: &ApprovalRow) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO approval (id, directory, permission, pattern, body) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![row.id, row.directory, row.permission, row.pattern, row.body])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM approval WHERE number IN (
+                 SELECT number FROM approval WHERE directory = ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
+        )?
+        .execute(params![row.directory, MAX_APPROVALS])?;
+    Ok(())
+}
+
 /// Whether the commit continues its session; tells whether the session exists.
 fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     let session = &commit.session;
@@ -221,6 +248,10 @@ fn apply(
         ),
         Change::Answered(id) => {
             run("DELETE FROM request WHERE session = ?1 AND id = ?2", params![session, id])
+        }
+        Change::Permitted { id, saved } => {
+            run("DELETE FROM request WHERE session = ?1 AND id = ?2", params![session, id])?;
+            saved.iter().try_for_each(|row| approve(connection, row))
         }
         Change::PromptQueued(message, delivery) => run(
             "INSERT INTO prompt (session, message, accepted, delivery, started) VALUES (?1, ?2, ?3, ?4, 0)

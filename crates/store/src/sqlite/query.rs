@@ -5,7 +5,7 @@ use std::{collections::HashMap, str::FromStr, sync::Arc};
 use engine::ports::{Listing, OpenPrompt, Page, Span, Stored};
 use protocol::{
     Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus, Todo,
-    request::Request,
+    request::{Approval, Request},
 };
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, params_from_iter, types::Type};
 use serde::de::DeserializeOwned;
@@ -215,6 +215,13 @@ pub(super) fn requests(connection: &Connection) -> Result<Vec<(Arc<str>, Request
             };
             Ok((row.get(0)?, request))
         })?
+        .collect()
+}
+
+pub(super) fn approvals(connection: &Connection, directory: Option<&str>) -> Result<Vec<Approval>> {
+    connection
+        .prepare_cached("SELECT body FROM approval WHERE directory = ifnull(?1, directory) ORDER BY number")?
+        .query_map([directory], |row| json(row, 0))?
         .collect()
 }
 

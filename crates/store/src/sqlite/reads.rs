@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use engine::ports::{Answer, Listing, OpenPrompt, Page, Reads, Span, Stored};
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, project::ProjectNote,
-    request::Request,
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    project::ProjectNote,
+    request::{Approval, Request},
 };
 use rusqlite::Connection;
 
@@ -70,6 +71,11 @@ impl Reads for Sqlite {
 
     fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
         self.read(query::requests)
+    }
+
+    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {
+        let directory = directory.map(str::to_owned);
+        self.read(move |connection| query::approvals(connection, directory.as_deref()))
     }
 
     fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {

@@ -14,7 +14,7 @@ pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// What turns version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2];
+const MIGRATIONS: &[&str] = &[V1, V2, V3];
 
 /// Bodies are JSON as it was encoded for the wire; columns beside them are what is searched by. `title` is
 /// folded to lower case. Rows of a session are removed by hand when it goes: its events go too, except the
@@ -101,6 +101,19 @@ const V1: &str = "
 
 /// What people said about projects. It belongs to no session and outlives them.
 const V2: &str = "CREATE TABLE note (project TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) STRICT;";
+
+/// What people have allowed for good; `number` is the order in which they did.
+const V3: &str = "
+    CREATE TABLE approval (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        directory TEXT NOT NULL,
+        permission TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (directory, permission, pattern)
+    ) STRICT;
+";
 
 /// The version of an open database.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {

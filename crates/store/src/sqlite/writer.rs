@@ -16,7 +16,7 @@ use std::{
 };
 
 use engine::ports::{Appended, Clock, Error, Observer};
-use protocol::project::ProjectNote;
+use protocol::{ApprovalId, project::ProjectNote};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -67,6 +67,10 @@ pub(super) enum Work {
         newer: ProjectNote,
         reply: oneshot::Sender<Result<ProjectNote, Error>>,
     },
+    Forget {
+        approval: ApprovalId,
+        reply: oneshot::Sender<Result<bool, Error>>,
+    },
     /// Pretends that the disk has this many pages.
     #[cfg(test)]
     LimitPages {
@@ -99,6 +103,7 @@ enum Outcome {
     Appended(Appended),
     Saved,
     Noted(ProjectNote),
+    Forgotten(bool),
     Refused(Error),
 }
 
@@ -218,6 +223,9 @@ impl Writer {
                 Work::Note { project, newer, .. } => note::amend(&self.connection, project, newer.clone())
                     .map(|note| (Outcome::Noted(note), end))
                     .map_err(Refusal::Sql),
+                Work::Forget { approval, .. } => project::forget(&self.connection, approval)
+                    .map(|known| (Outcome::Forgotten(known), end))
+                    .map_err(Refusal::Sql),
                 #[cfg(test)]
                 Work::LimitPages { pages, .. } => self
                     .connection
@@ -274,8 +282,14 @@ impl Writer {
                 (Work::Note { reply, .. }, Outcome::Refused(error)) => {
                     let _ = reply.send(Err(error));
                 }
+                (Work::Forget { reply, .. }, Outcome::Forgotten(known)) => {
+                    let _ = reply.send(Ok(known));
+                }
+                (Work::Forget { reply, .. }, Outcome::Refused(error)) => {
+                    let _ = reply.send(Err(error));
+                }
                 // No outcome of another kind of work: the caller is told that the writer is gone.
-                (Work::Append { .. } | Work::Note { .. }, _) => {}
+                (Work::Append { .. } | Work::Note { .. } | Work::Forget { .. }, _) => {}
                 #[cfg(test)]
                 (Work::LimitPages { reply, .. }, _) => {
                     let _ = reply.send(Ok(()));
@@ -355,6 +369,7 @@ impl Work {
             Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
             // A person types them one at a time.
             Self::Note { .. } => 0,
+            Self::Forget { .. } => 0,
             #[cfg(test)]
             Self::LimitPages { .. } => 0,
         }
@@ -363,7 +378,7 @@ impl Work {
     fn must_flush(&self) -> bool {
         match self {
             Self::Append { commit, .. } => commit.flush,
-            Self::Note { .. } => true,
+            Self::Note { .. } | Self::Forget { .. } => true,
             Self::Checkpoint { .. } => false,
             #[cfg(test)]
             Self::LimitPages { .. } => false,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::part::FilePart;
 use protocol::prompt::PartInputBody;
+use protocol::request::Rule;
 use protocol::{Extra, Session};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -26,7 +27,7 @@ enum Found {
 pub(super) struct Desk<'a> {
     inner: &'a Inner,
     session: &'a Session,
-    permissions: Permissions<'a>,
+    permissions: Permissions,
     /// When nothing more is read.
     deadline: Instant,
     /// How much there is already of what is not text.
@@ -34,9 +35,9 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(inner: &'a Inner, session: &'a Session, agent: &str) -> Self {
+    pub(super) fn new(inner: &'a Inner, session: &'a Session, agent: &str, approved: Vec<Rule>) -> Self {
         let rules = agent::rules(inner.agent(agent), session);
-        let permissions = Permissions::new(rules, &inner.options.approvals, &session.directory);
+        let permissions = Permissions::new(rules, approved);
         Self { inner, session, permissions, deadline: Instant::now() + limits::ATTACH, attached: 0 }
     }
 

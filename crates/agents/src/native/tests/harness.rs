@@ -40,6 +40,8 @@ pub(super) enum Person {
 pub(super) struct World {
     pub(super) sessions: Sessions,
     pub(super) project: TempDir,
+    native: Native,
+    memory: Arc<Memory>,
     stream: Stream,
     unread: VecDeque<Event>,
     pub(super) seen: Vec<Event>,
@@ -103,11 +105,26 @@ impl World {
 
     /// A world with this model in it.
     pub(super) async fn around(model: Arc<dyn Model>, options: Options) -> Self {
-        Self::commanded(model, options, Vec::new()).await
+        Self::made_of(model, options, Vec::new(), Limits::default()).await
     }
 
     /// The same with slash commands.
     pub(super) async fn commanded(model: Arc<dyn Model>, options: Options, commands: Vec<Command>) -> Self {
+        Self::made_of(model, options, commands, Limits::default()).await
+    }
+
+    /// The usual world, whose engine has other bounds.
+    pub(super) async fn bounded(limits: Limits) -> Self {
+        let demo = Demo::new(Scenarios::built_in().unwrap());
+        Self::made_of(Arc::new(demo), Options::default(), Vec::new(), limits).await
+    }
+
+    async fn made_of(
+        model: Arc<dyn Model>,
+        options: Options,
+        commands: Vec<Command>,
+        limits: Limits,
+    ) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), "# Fixture\n\nA small project.\n\nEnd of file.\n")
             .unwrap();
@@ -120,19 +137,52 @@ impl World {
         let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
+        Self::on(project, OneRunner(native, commands), undo, memory, bus, clock, limits).await
+    }
+
+    /// The server is killed and started again.
+    pub(super) async fn restart(self) -> Self {
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(self.memory.reopen(bus.clone()));
+        let clock = Arc::new(Ticking(AtomicI64::new(1_794_824_000_000)));
+        let undo = Arc::new(NoUndo);
+        let world = Self::on(
+            self.project,
+            OneRunner(self.native, Vec::new()),
+            undo,
+            memory,
+            bus,
+            clock,
+            Limits::default(),
+        )
+        .await;
+        world.sessions.recover().await.unwrap();
+        world
+    }
+
+    async fn on(
+        project: TempDir,
+        runner: OneRunner,
+        undo: Arc<dyn Undo>,
+        memory: Arc<Memory>,
+        bus: Arc<Bus>,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Self {
+        let native = runner.0.clone();
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
-            reads: memory,
-            runners: Arc::new(OneRunner(native, commands)),
+            reads: memory.clone(),
+            runners: Arc::new(runner),
             undo,
             clock,
             random: Arc::new(SystemRandom),
             bus,
-            limits: Limits::default(),
+            limits,
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, project, stream, unread: VecDeque::new(), seen: Vec::new() }
+        Self { sessions, project, native, memory, stream, unread: VecDeque::new(), seen: Vec::new() }
     }
 
     /// Where the project is.

@@ -1,8 +1,14 @@
 //! Permissions and questions, and what becomes of a turn whose person says no.
 
+use std::sync::Arc;
+
+use engine::limits::Limits;
+use protocol::request::PermissionReply;
 use protocol::{EndReason, EventBody, ToolState};
 
 use super::harness::{Person, World};
+use super::puppet::{Puppet, Reply};
+use crate::native::Options;
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_permission_blocks_the_turn_and_runs_nothing() {
@@ -80,4 +86,43 @@ async fn a_model_that_alternates_between_two_calls_is_stopped() {
     // Three times round: the sixth call is the one that is asked about.
     assert_eq!(tools.len(), 6);
     assert!(tools.iter().take(5).all(|state| matches!(state, ToolState::Completed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_is_rejected_because_nobody_answered_is_told_as_that() {
+    let limits = Limits { request_reply: Some(PermissionReply::Reject), ..Limits::default() };
+    let mut world = World::bounded(limits).await;
+    let session = world.session().await;
+    world.submit(&session, "permission", "please").await;
+    let id = session.id.clone();
+    world.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
+    assert_eq!(world.end(&session), EndReason::Completed, "the model may go on without it");
+    let tools = world.tools(&session).await;
+    let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
+    assert!(state.error.starts_with("Nobody answered the permission request in time"), "{}", state.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_waited_when_the_server_stopped_is_answered_after_the_restart() {
+    let asked = serde_json::json!({ "questions": [{ "question": "Tea?", "header": "Tea", "options": [] }] });
+    let puppet = Puppet::new([Reply::call("q", "question", asked), Reply::text("As you like.")]);
+    let mut world = World::around(Arc::new(puppet), Options::default()).await;
+    let session = world.session().await;
+    world.submit(&session, "small", "please").await;
+    world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
+    let mut world = world.restart().await;
+    let waiting = world.sessions.questions(None).await.unwrap();
+    world.sessions.reply_question(&waiting[0].id, vec![vec!["Yes".into()]]).await.unwrap();
+    let id = session.id.clone();
+    let mut idles = 0;
+    while idles < 2 {
+        world.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
+        idles += 1;
+    }
+    let tools = world.tools(&session).await;
+    let [ToolState::Error(cut), ToolState::Completed(made)] = tools.as_slice() else { panic!("{tools:?}") };
+    assert_eq!(cut.error, "Tool execution aborted");
+    assert!(made.output.contains("\"Tea?\"=\"Yes\""), "{}", made.output);
+    let last = world.messages(&session).await.pop().unwrap();
+    assert!(last.parts.iter().any(|part| part.text() == Some("As you like.")));
 }

@@ -13,6 +13,7 @@ use workspace::files::Root;
 use super::nearby::Loaded;
 use super::{By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, truncate};
 use crate::native::attempt::Called;
+use crate::native::background::Background;
 use crate::native::changes::Changes;
 use crate::native::doom::Doom;
 use crate::native::limits;
@@ -29,7 +30,8 @@ pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) turn: &'a Turn,
     pub(in crate::native) root: &'a Root,
     pub(in crate::native) changes: &'a Changes<'a>,
-    pub(in crate::native) permissions: &'a Permissions<'a>,
+    pub(in crate::native) permissions: &'a Permissions,
+    pub(in crate::native) background: &'a Background,
     pub(in crate::native) hidden: &'a [String],
     pub(in crate::native) options: &'a ToolOptions,
     /// The id of the model that calls.
@@ -58,11 +60,7 @@ struct Ready<'a> {
 
 impl Bench {
     /// The tools for an agent with these permissions. Skills it may not use are not told of.
-    pub(in crate::native) fn new(
-        agents: &[Agent],
-        options: &ToolOptions,
-        permissions: &Permissions<'_>,
-    ) -> Self {
+    pub(in crate::native) fn new(agents: &[Agent], options: &ToolOptions, permissions: &Permissions) -> Self {
         let rules = permissions.about("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
@@ -201,6 +199,7 @@ impl Bench {
             root: setting.root,
             changes: setting.changes,
             permissions: setting.permissions,
+            background: setting.background,
             hidden: setting.hidden,
             options: setting.options,
             loaded: &self.loaded,

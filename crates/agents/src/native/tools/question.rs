@@ -76,7 +76,7 @@ impl Tool for Question {
             match call.turn.ask(ask).await {
                 Answer::Answers(answers) => Ok(show(&questions, &answers)),
                 Answer::Withdrawn => Err(Failure::Refused("Nobody answered the question.".to_owned())),
-                Answer::Rejected { .. } | Answer::Once | Answer::Always => {
+                Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
                     Err(Failure::Refused("The user dismissed this question".to_owned()))
                 }
             }

@@ -3,19 +3,30 @@
 use engine::ports::{ChildEnd, ChildSpec};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::agent::{Agent, AgentMode};
-use protocol::{EndReason, Extra};
+use protocol::{EndReason, Extra, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object};
+use crate::native::limits;
 use crate::native::permission::{Pattern, Wish};
+
+/// Why no more tasks are begun.
+const FULL: &str = "as many tasks as may work in the background do already; wait for their reports";
+
+/// What is told of a task that has only begun.
+const RUNNING: &str = "The subagent works in the background. You are told its report when it is there.";
 
 #[derive(Deserialize)]
 struct Input {
     description: String,
     prompt: String,
     subagent_type: String,
+    /// A task of before that goes on.
+    task_id: Option<SessionId>,
+    /// Whether the call is over before the task is.
+    background: Option<bool>,
 }
 
 /// Knows which subagents there are.
@@ -46,7 +57,9 @@ impl Tool for Task {
         format!(
             "Hands a task to a subagent, which works on it alone in a session of its own and returns one final report. \
              It does not see this conversation, so the prompt has to say everything it needs, and what to report. \
-             Several calls in one answer run at the same time.\n\nSubagents:\n{}",
+             Several calls in one answer run at the same time. With `background` the call is over at once and you are told \
+             the report when it is there: do something else meanwhile, or stop. With `task_id`, which every report names, an \
+             earlier task goes on with what it knows.\n\nSubagents:\n{}",
             agents.join("\n")
         )
     }
@@ -58,6 +71,8 @@ impl Tool for Task {
                 "description": { "type": "string", "description": "The task in three to five words" },
                 "prompt": { "type": "string", "description": "Everything the subagent needs to know" },
                 "subagent_type": { "type": "string", "enum": self.names(), "description": "Which subagent" },
+                "task_id": { "type": "string", "description": "The id of an earlier task that is to go on" },
+                "background": { "type": "boolean", "description": "Go on without waiting for the report" },
             },
             "required": ["description", "prompt", "subagent_type"],
             "additionalProperties": true,
@@ -78,53 +93,88 @@ impl Tool for Task {
 
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
-            let Input { description, prompt, subagent_type } = parse(call.input).map_err(Failure::Error)?;
-            let wish = Wish {
-                permission: "task",
-                patterns: vec![Pattern::plain(subagent_type.clone())],
-                always: vec!["*".to_owned()],
-                metadata: object(json!({ "description": description, "subagent_type": subagent_type })),
-            };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let mut place = None;
+            if input.background == Some(true) {
+                let full = || Failure::Error(format!("{FULL} ({})", limits::BACKGROUND));
+                place = Some(call.background.reserve().ok_or_else(full)?);
+            }
+            call.permissions.get(call.turn, wish(&input), Some(call.id)).await?;
+            let Input { description, prompt, subagent_type, task_id, .. } = input;
             let spec = ChildSpec {
                 title: format!("{description} (@{subagent_type} subagent)"),
                 agent: Some(subagent_type),
                 model: None,
                 prompt,
+                resume: task_id,
             };
             let child = call.turn.start_child(spec).await.map_err(Failure::Error)?;
-            let model = &call.turn.model;
-            let metadata = object(json!({
-                "parentSessionId": call.turn.session.id,
-                "sessionId": child.session(),
-                "model": { "modelID": model.model_id, "providerID": model.provider_id },
-            }));
+            let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
+            if place.is_some() {
+                metadata.insert("background".to_owned(), true.into());
+            }
             call.progress(Some(description.clone()), metadata.clone()).await;
-            // The engine aborts the child when this turn is aborted; it then ends like any other child.
-            let end = child.wait().await.ok_or(Failure::Cancelled)?;
-            let output = report(&end)?;
-            Ok(Output::new(description, output, metadata))
+            let mut end = child.wait().boxed();
+            if place.is_none() {
+                // The engine aborts the child when this turn is aborted; it then ends like any other child.
+                tokio::select! {
+                    end = &mut end => {
+                        let output = report(&end.ok_or(Failure::Cancelled)?)?;
+                        return Ok(Output::new(description, output, metadata));
+                    }
+                    () = call.turn.sent_to_background() => {}
+                }
+                metadata.insert("background".to_owned(), true.into());
+            }
+            place.unwrap_or_else(|| call.background.make_room()).take(end);
+            Ok(Output::new(description, wrap(&id, "running", "task_result", RUNNING), metadata))
         }
         .boxed()
     }
 }
 
+fn wish(input: &Input) -> Wish {
+    let (description, agent) = (&input.description, &input.subagent_type);
+    Wish {
+        permission: "task",
+        patterns: vec![Pattern::plain(agent.clone())],
+        always: vec!["*".to_owned()],
+        metadata: object(json!({ "description": description, "subagent_type": agent })),
+    }
+}
+
+/// What clients need to find the child.
+fn about(call: &Call<'_>, child: &SessionId) -> Extra {
+    let model = &call.turn.model;
+    object(json!({
+        "parentSessionId": call.turn.session.id,
+        "sessionId": child,
+        "model": { "modelID": model.model_id, "providerID": model.provider_id },
+    }))
+}
+
+fn wrap(id: &SessionId, state: &str, tag: &str, text: &str) -> String {
+    format!("<task id=\"{id}\" state=\"{state}\">\n<{tag}>\n{text}\n</{tag}>\n</task>")
+}
+
+/// What is told of a task that nobody waited for.
+pub(in crate::native) fn told(end: &ChildEnd) -> String {
+    match report(end) {
+        Ok(report) => report,
+        Err(_) => wrap(&end.session, "error", "task_error", &early(end)),
+    }
+}
+
+fn early(end: &ChildEnd) -> String {
+    let text = if end.text.is_empty() { "It said nothing." } else { &end.text };
+    format!("The subagent stopped early ({}). {text}", end.reason.as_str())
+}
+
 /// What a child's end means to who started it.
 pub(in crate::native) fn report(end: &ChildEnd) -> Result<String, Failure> {
-    let (id, text) = (&end.session, end.text.as_str());
-    let wrap = |state: &str, tag: &str, text: &str| {
-        format!("<task id=\"{id}\" state=\"{state}\">\n<{tag}>\n{text}\n</{tag}>\n</task>")
-    };
     match end.reason {
-        EndReason::Completed => Ok(wrap("completed", "task_result", text)),
+        EndReason::Completed => Ok(wrap(&end.session, "completed", "task_result", &end.text)),
         EndReason::Aborted | EndReason::Interrupted => Err(Failure::Error("Task cancelled".to_owned())),
-        reason => {
-            let text = if text.is_empty() { "It said nothing." } else { text };
-            Err(Failure::Error(wrap(
-                "error",
-                "task_error",
-                &format!("The subagent stopped early ({}). {text}", reason.as_str()),
-            )))
-        }
+        _ => Err(Failure::Error(wrap(&end.session, "error", "task_error", &early(end)))),
     }
 }

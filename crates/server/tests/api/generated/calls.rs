@@ -134,6 +134,7 @@ fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
             "msg" => known.message.clone(),
             "prt" => known.part["id"].as_str().unwrap().to_owned(),
             "per" => known.permission.clone(),
+            "psv" => "psv_none".to_owned(),
             _ => known.question.clone(),
         },
     }
@@ -146,6 +147,7 @@ fn kind(path: &str, name: &str) -> &'static str {
         "partID" => "prt",
         "permissionID" => "per",
         _ if path.starts_with("/permission") => "per",
+        _ if path.starts_with("/api/permission/saved") => "psv",
         _ => "que",
     }
 }

@@ -6,7 +6,7 @@ use engine::ports::Reads;
 use rusqlite::{Connection, config::DbConfig};
 
 use super::*;
-use crate::contract::{busy, commit, created, id, saved, text};
+use crate::contract::{busy, commit, created, id, permitted_for_good, saved, text};
 
 /// A database with something in it, closed.
 async fn filled() -> Place {
@@ -118,6 +118,24 @@ fn refused(place: &Place) -> OpenError {
     // Refused for the same reason, and not because somebody still holds it.
     assert_eq!(place.try_open().unwrap_err().to_string(), refused.to_string());
     refused
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let place = filled().await;
+    let old = Connection::open(place.path()).unwrap();
+    old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
+    old.execute_batch("DROP TABLE approval; DROP TABLE note").unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let store = place.open();
+    assert_eq!(store.bounds().await.unwrap(), (1, 102), "nothing is lost");
+    assert!(store.approvals(None).await.unwrap().is_empty());
+    let reply = permitted_for_good("ses_a", "per_1", &[("psv_1", "/project", "make *")]);
+    store.append(commit("ses_a", 102, vec![reply])).await.unwrap();
+    store.close().await.unwrap();
+    let again = place.open();
+    assert_eq!(again.approvals(Some("/project")).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -16,17 +16,13 @@ const DEVICES: [&str; 7] =
 pub(super) async fn permit(call: &Call<'_>, line: &str, directory: &Path) -> Result<(), Failure> {
     let commands = commands(line);
     let wish = wish(line, &commands);
-    let verdict = call.permissions.judge(&wish);
-    let away =
-        if matches!(verdict, Verdict::Denied(_)) { None } else { away(call, commands, directory).await? };
-    if let Some(away) = away {
-        // A person who is asked about the line sees where it leads; no need to ask twice.
-        let shown = verdict == Verdict::Ask && call.permissions.judge(&away) == Verdict::Ask;
-        if !shown {
-            call.permissions.get(call.turn, away, Some(call.id)).await?;
-        }
+    let denied = matches!(call.permissions.judge(&wish), Verdict::Denied(_));
+    let away = if denied { None } else { away(call, commands, directory).await? };
+    match away {
+        // A person who is asked about the line sees where it leads.
+        Some(away) => call.permissions.get_both(call.turn, wish, away, Some(call.id)).await,
+        None => call.permissions.get(call.turn, wish, Some(call.id)).await,
     }
-    call.permissions.get(call.turn, wish, Some(call.id)).await
 }
 
 fn wish(line: &str, commands: &[Command]) -> Wish {

@@ -1,0 +1,114 @@
+//! Requests that outlive the turn that asked: the server stopped while it waited for a person and for nothing else.
+//! They stay listed, and the answer takes the turn up again.
+
+use std::sync::Mutex;
+
+use protocol::{
+    EventBody, Extra, Message, MessageId, MessageWithParts,
+    agent_event::Answer,
+    event::PromptQueued,
+    prompt::Delivery,
+    request::{Request, ToolRef},
+};
+use tokio::time::Instant;
+
+use super::{actor::Actor, requests::resolution, turn::Resume};
+use crate::Error;
+
+/// A request whose turn is gone.
+pub(super) struct Orphan {
+    pub(super) request: Request,
+    pub(super) deadline: Instant,
+}
+
+/// Which of a session's requests outlives its turn: the only one, if a tool call of a person's session waits for it.
+/// A child has nobody to report to any more.
+pub(super) fn survivor<'a>(
+    is_child: bool,
+    mut requests: impl Iterator<Item = &'a Request>,
+) -> Option<&'a Request> {
+    let (first, second) = (requests.next(), requests.next());
+    first.filter(|request| second.is_none() && !is_child && waiting_call(request).is_some())
+}
+
+fn waiting_call(request: &Request) -> Option<&ToolRef> {
+    match request {
+        Request::Permission(request) => request.tool.as_ref(),
+        Request::Question(request) => request.tool.as_ref(),
+    }
+}
+
+impl Actor {
+    /// Takes over what a turn of another life left. A live turn's requests are never in the store at this point.
+    pub(super) async fn adopt_orphans(&mut self) -> Result<(), Error> {
+        let deadline = Instant::now() + self.shared().limits.request;
+        let waiting = self.shared().reads.requests().await?.into_iter().map(|(_, request)| request);
+        let own = waiting.filter(|request| *request.session_id() == self.session.id);
+        self.orphans = own.map(|request| Orphan { request, deadline }).collect();
+        Ok(())
+    }
+
+    /// Withdraws them: somebody goes on without them. The events wait for the next flush.
+    pub(super) fn withdraw_orphans(&mut self) {
+        for orphan in std::mem::take(&mut self.orphans) {
+            self.unsaved.push(Self::withdrawal(&orphan.request));
+        }
+    }
+
+    pub(super) async fn withdraw_overdue_orphans(&mut self, now: Instant) {
+        let overdue = |orphan: &mut Orphan| orphan.deadline <= now;
+        for orphan in self.orphans.extract_if(.., overdue).collect::<Vec<_>>() {
+            self.unsaved.extend(resolution(&orphan.request, &Answer::Withdrawn, Vec::new()));
+        }
+        self.flush().await;
+    }
+
+    /// Stores the answer together with the wish to go on, and tells which prompt's turn does.
+    pub(super) async fn answer_orphan(
+        &mut self,
+        kind: &'static str,
+        id: &str,
+        answer: Answer,
+    ) -> Result<Option<MessageId>, Error> {
+        let missing = || Error::NoRequest { kind, id: id.to_owned() };
+        let found = self.orphans.iter().position(|orphan| orphan.request.id() == id);
+        let request = found.and_then(|at| self.orphans.get(at)).map(|orphan| orphan.request.clone());
+        let request = request.ok_or_else(missing)?;
+        let known = if answer == Answer::Always { self.approved().await? } else { Vec::new() };
+        let saved = self.approvals(&request, &answer, &known);
+        let replied = resolution(&request, &answer, saved).ok_or_else(missing)?;
+        let prompt = self.asked_by(&request).await?;
+        let resolved = match &prompt {
+            Some(prompt) => self.resolve_stored(prompt).await?,
+            None => None,
+        };
+        self.unsaved.push(replied);
+        let again = prompt.zip(resolved);
+        if let Some((prompt, _)) = &again {
+            let (session_id, message_id) = (self.session.id.clone(), prompt.clone());
+            let queued =
+                PromptQueued { session_id, message_id, delivery: Delivery::Queue, extra: Extra::new() };
+            self.unsaved.push(EventBody::PromptQueued(queued));
+        }
+        self.save(true).await?;
+        self.orphans.retain(|orphan| orphan.request.id() != id);
+        Ok(again.map(|(prompt, resolved)| {
+            self.resolved.insert(prompt.clone(), resolved);
+            self.resume = Some((prompt.clone(), Resume { request, answer: Mutex::new(Some(answer)) }));
+            prompt
+        }))
+    }
+
+    /// The prompt whose turn asked.
+    async fn asked_by(&self, request: &Request) -> Result<Option<MessageId>, Error> {
+        let Some(call) = waiting_call(request) else { return Ok(None) };
+        let reads = &self.shared().reads;
+        let answer = reads.message(&self.session.id, &call.message_id).await?;
+        let Some(MessageWithParts { info: Message::Assistant(answer), .. }) = answer else { return Ok(None) };
+        let asked = reads.message(&self.session.id, &answer.parent_id).await?;
+        Ok(match asked.map(|asked| asked.info) {
+            Some(Message::User(user)) => Some(user.continues().unwrap_or(user.id)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! Requests that waited when the server stopped.
+
+use std::time::Duration;
+
+use engine::session::Turn;
+use protocol::{
+    AgentEvent, EndReason, EventBody, Extra, Session, TurnEnd,
+    agent_event::{Answer, Ask},
+    prompt::PromptInput,
+    request::{PermissionReply, PermissionRequest},
+};
+
+use crate::harness::{World, say};
+
+fn may_i() -> Ask {
+    Ask::Permission {
+        permission: "bash".into(),
+        patterns: vec!["make".into()],
+        metadata: Extra::new(),
+        always: vec!["make *".into()],
+        call: Some("c1".into()),
+    }
+}
+
+/// A tool call that waits for a person.
+async fn waits(turn: Turn) -> TurnEnd {
+    turn.emit(AgentEvent::step_started()).await;
+    let (call, tool) = ("c1".to_owned(), "bash".to_owned());
+    turn.emit(AgentEvent::ToolRunning { call, tool, input: Extra::new(), title: None, metadata: None }).await;
+    turn.ask(may_i()).await;
+    std::future::pending().await
+}
+
+async fn waiting(world: &World) -> Vec<PermissionRequest> {
+    world.sessions.permissions(None).await.unwrap()
+}
+
+/// A world whose server stopped while a call waited for a person, and was started again.
+async fn restarted(kindly: bool) -> (World, Session) {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(waits);
+    world.submit(&session, "one").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    if kindly {
+        world.sessions.shutdown().await;
+    }
+    let mut world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    world.drain();
+    assert!(world.sessions.statuses(None).await.unwrap().is_empty(), "after a restart nothing is busy");
+    (world, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_for_a_person_is_listed_after_a_restart_and_the_answer_takes_the_turn_up() {
+    for kindly in [false, true] {
+        let (mut world, session) = restarted(kindly).await;
+        let request = waiting(&world).await.remove(0);
+        world.script(|turn| async move {
+            assert_eq!(turn.resumed().unwrap().call_id, "c1");
+            assert_eq!(turn.ask(may_i()).await, Answer::Always, "it is not asked twice");
+            say(turn, "done").await
+        });
+        world.sessions.reply_permission(&request.id, PermissionReply::Always, None).await.unwrap();
+        let again = world.sessions.reply_permission(&request.id, PermissionReply::Always, None).await;
+        assert!(again.is_err());
+        world.until_idle(&session).await;
+        assert!(waiting(&world).await.is_empty());
+        assert_eq!(world.sessions.approvals(None).await.unwrap().len(), 1);
+        let story = world.story(&session.id);
+        let from = story.iter().position(|word| word == "permission.replied").unwrap();
+        assert_eq!(story[from + 1..from + 4], ["prompt.queued", "BUSY", "prompt.started"]);
+        assert_eq!(story[story.len() - 3..], ["prompt.ended(completed)", "IDLE(completed)", "session.idle"]);
+        assert_eq!(world.sessions.recover().await.unwrap(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_on_without_an_answer_withdraws_the_request() {
+    let (mut world, session) = restarted(false).await;
+    world.sessions.prompt(&session.id, PromptInput::text("never mind")).await.unwrap();
+    assert!(waiting(&world).await.is_empty());
+    world.drain();
+    assert!(world.story(&session.id).contains(&"permission.replied".to_owned()));
+
+    let (mut world, session) = restarted(true).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    assert!(waiting(&world).await.is_empty());
+    world.drain();
+    assert!(!world.story(&session.id).contains(&"BUSY".to_owned()), "it was idle already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_another_life_does_not_wait_for_ever() {
+    let (mut world, _) = restarted(true).await;
+    let begun = tokio::time::Instant::now();
+    let given_up = world.until(|body| matches!(body, EventBody::PermissionReplied(_))).await;
+    assert!(begun.elapsed() >= Duration::from_hours(1));
+    assert!(matches!(given_up.body, EventBody::PermissionReplied(it) if it.unanswered == Some(true)));
+    assert!(waiting(&world).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_restart_changes_nothing() {
+    let (world, session) = restarted(false).await;
+    let world = world.crash().await;
+    assert_eq!(world.sessions.recover().await.unwrap(), 0, "its turn has ended already");
+    let request = waiting(&world).await.remove(0);
+    world.script(|turn| async move {
+        if turn.resumed().is_some() { TurnEnd::Completed } else { TurnEnd::Blocked }
+    });
+    world.sessions.reply_permission(&request.id, PermissionReply::Once, None).await.unwrap();
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("and?")).await;
+    answer.unwrap();
+    assert_eq!(
+        world.sessions.stats().ended.iter().find(|(end, _)| *end == EndReason::Completed).unwrap().1,
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_childs_request_goes_with_its_parent() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        let spec = engine::ports::ChildSpec { prompt: "ask".into(), ..Default::default() };
+        turn.start_child(spec).await.unwrap().wait().await;
+        TurnEnd::Completed
+    });
+    world.script(waits);
+    world.submit(&session, "one").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    assert!(waiting(&world).await.is_empty());
+}
