@@ -85,7 +85,8 @@ impl Call {
             let name = parameter["name"].as_str().unwrap();
             match parameter["in"].as_str().unwrap() {
                 "path" => uri = uri.replace(&format!("{{{name}}}"), &id(dice, known, path, name)),
-                "query" if dice.roll(4) == 0 => {
+                // What has to be there is left out now and then.
+                "query" if (dice.roll(4) == 0) != (parameter["required"] == true) => {
                     let value = query_value(dice, schemas, known, name, &parameter["schema"]);
                     query.push(format!("{name}={value}"));
                 }
@@ -160,6 +161,10 @@ fn place(dice: &mut Dice, known: &Known) -> String {
 fn query_value(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, name: &str, schema: &Value) -> String {
     if name == "directory" {
         return place(dice, known);
+    }
+    // One is the directory itself, the other a file in it.
+    if name == "path" && dice.roll(2) == 0 {
+        return pick(dice, &["", "hello"]).to_string();
     }
     if name == "messageID" && dice.roll(2) == 0 {
         return known.message.clone();
