@@ -152,6 +152,27 @@ describe("the terminal interface", () => {
     await terminal.shows("Build · Small Scripted")
   })
 
+  test("/undo takes back the last prompt and what it changed, /redo brings it back", async () => {
+    const terminal = await attach()
+    const file = path.join(baton.directory, "notes.txt")
+    await say(terminal, "please [hello]")
+    await terminal.shows("Hello from the scripted model.")
+    await asleep(terminal)
+    await say(terminal, "please [write]")
+    await terminal.shows("Written down.")
+    await asleep(terminal)
+    assert.ok(existsSync(file))
+    await slash(terminal, "undo")
+    const undone = await terminal.shows([/1 message reverted/, "notes.txt"])
+    assert.doesNotMatch(undone, /Written down/)
+    assert.equal(existsSync(file), false)
+    // The prompt stands where it can be changed; it is taken out to type something else.
+    await terminal.press("C-u")
+    await slash(terminal, "redo")
+    await terminal.shows("Written down.")
+    assert.ok(existsSync(file))
+  })
+
   test("/compact summarises", async () => {
     const terminal = await attach()
     await say(terminal, "please [hello]")

@@ -97,6 +97,18 @@ export const differences = [
     },
   },
   {
+    id: "message-twice",
+    on: "opencode",
+    opencode: "a filtered answer is closed twice with the same words",
+    baton: "once",
+    reason: "the second says nothing new",
+    events: (events) =>
+      events.filter((event, at) => {
+        const before = events[at - 1]
+        return event.type !== "message.updated" || JSON.stringify(event) !== JSON.stringify(before)
+      }),
+  },
+  {
     id: "prompt-events",
     on: "baton",
     opencode: "nothing tells what became of a prompt",
@@ -188,8 +200,13 @@ export const differences = [
     baton: "a step starts with the call, also if it is refused",
     reason: "the part is where the state of the files before the call is kept",
     events: (events) => {
-      const busy = new Set(events.filter((event) => part(event)?.type !== "step-start").map((event) => part(event)?.messageID))
-      return events.filter((event) => part(event)?.type !== "step-start" || busy.has(part(event).messageID))
+      const isStart = (event) => part(event)?.type === "step-start"
+      const rest = events.filter((event) => !isStart(event))
+      for (const start of events.filter(isStart)) {
+        const at = rest.findIndex((event) => part(event)?.messageID === part(start).messageID)
+        if (at >= 0) rest.splice(at, 0, start)
+      }
+      return rest
     },
     messages: (messages) =>
       messages.map((message) => {
@@ -216,6 +233,15 @@ export const differences = [
       const metadata = without(part.state.metadata, "filediff")
       return { ...part, state: { ...part.state, metadata } }
     }),
+  },
+  {
+    id: "own-words",
+    on: "both",
+    opencode: "says in its words that an answer was filtered, that arguments do not fit, and which tools there are",
+    baton: "says it in its own",
+    reason: "clients show these sentences and do not act on them; what happened is compared",
+    events: (events) => events.map((event) => mapStrings(event, ownWords)),
+    messages: (messages) => messages.map((message) => mapStrings(message, ownWords)),
   },
   {
     id: "error-address",
@@ -257,6 +283,22 @@ export const differences = [
     session: (session) => without(session, "summary"),
   },
 ]
+
+const SENTENCES = [
+  /^(The response was blocked by the provider's content filter|the provider's content filter withheld the answer)$/,
+  /^(The \w+ tool was called with invalid arguments:|The arguments do not fit the tool \w+:).*$/s,
+  /Available tools: [\w, ]*\./,
+]
+
+const ownWords = (text) =>
+  SENTENCES.reduce((text, sentence, at) => text.replace(sentence, `<sentence ${at + 1}>`), text)
+
+function mapStrings(value, change) {
+  if (typeof value === "string") return change(value)
+  if (Array.isArray(value)) return value.map((item) => mapStrings(item, change))
+  if (value === null || typeof value !== "object") return value
+  return Object.fromEntries(Object.entries(value).map(([name, value]) => [name, mapStrings(value, change)]))
+}
 
 function anonymous(error) {
   return error.data?.metadata?.url ? { ...error, data: without(error.data, "metadata") } : error

@@ -31,6 +31,7 @@ export class Model {
 
   // Answers that wait for the test to let them go on.
   #held = new Set()
+  #seen = new Set()
   // The bodies of all calls, for tests that want to know what a server told the model.
   calls = []
 
@@ -53,9 +54,10 @@ export class Model {
     const call = JSON.parse(text)
     this.calls.push(call)
     const step = next(call)
-    if (step.status) {
-      response.writeHead(step.status, { "content-type": "application/json", ...step.headers })
-      response.end(JSON.stringify({ error: { message: step.message, type: "scripted" } }))
+    const refusal = step.status ? step : this.#isFirst(request, call) && step.first
+    if (refusal) {
+      response.writeHead(refusal.status, { "content-type": "application/json", ...refusal.headers })
+      response.end(JSON.stringify({ error: { message: refusal.message, type: "scripted" } }))
       return
     }
     response.writeHead(200, { "content-type": "text/event-stream" })
@@ -74,6 +76,14 @@ export class Model {
     chunk([], { usage: USAGE })
     send("[DONE]")
     response.end()
+  }
+
+  // Whether this conversation has come to this point for the first time. Its text says which one it is, and the name of
+  // the caller whose.
+  #isFirst({ headers }, { messages }) {
+    const spoken = messages.filter(({ role }) => role !== "system")
+    const key = JSON.stringify([headers["user-agent"]?.split("/")[0], spoken])
+    return !this.#seen.has(key) && Boolean(this.#seen.add(key))
   }
 
   // Until the test says so, or whoever asked has gone away.

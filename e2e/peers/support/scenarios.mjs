@@ -53,6 +53,28 @@ export const scenarios = {
     { acts: say("Both done.") },
   ],
   missing: [{ acts: [call("read", { filePath: "nowhere.txt" })] }, { acts: say("It is not there.") }],
+  edit: [
+    { acts: [call("read", { filePath: "README.md" })] },
+    { acts: [call("edit", { filePath: "README.md", oldString: "Something", newString: "Something new" })] },
+    { acts: say("Changed.") },
+  ],
+  // The line may only be so long.
+  cut: [{ acts: say("This is cut"), finish: "length" }],
+  // Arguments that the tool does not know.
+  wrong: [{ acts: [call("read", { name: "README.md" })] }, { acts: say("I was wrong.") }],
+  // A tool that nobody knows.
+  unknown: [{ acts: [call("fly", { to: "the moon" })] }, { acts: say("I cannot fly.") }],
+  filtered: [{ acts: say("I may not"), finish: "content_filter" }],
+  // Refused at the first attempt, and then not.
+  again: [{ first: { status: 429, message: "scripted rate limit", headers: { "retry-after-ms": "20" } }, acts: say("At last.") }],
+  task: [
+    {
+      acts: [
+        call("task", { description: "Looks around", prompt: "please [read]", subagent_type: "general" }),
+      ],
+    },
+    { acts: say("The other one has looked.") },
+  ],
   hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
   refused: [{ status: 400, message: "scripted refusal" }],
 }

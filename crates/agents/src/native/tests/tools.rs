@@ -64,6 +64,24 @@ async fn an_edit_changes_the_file_and_shows_the_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn arguments_that_do_not_fit_fail_the_call_under_the_name_of_the_tool() {
+    let calls = [("read", json!({ "name": "README.md" }))];
+    let (world, _, tools) = made(&calls, &[], Person::Refuses).await;
+    let [ToolState::Error(state)] = tools.as_slice() else { panic!("{tools:?}") };
+    assert_eq!(
+        state.error,
+        "The arguments do not fit the tool read: missing field `filePath`. Call it again with arguments that \
+         fit its schema."
+    );
+    assert_eq!(serde_json::to_value(&state.input).unwrap(), json!({ "name": "README.md" }));
+    let running = |body: &EventBody| match body {
+        EventBody::PartUpdated(it) => serde_json::to_value(&it.part).unwrap()["tool"] == "read",
+        _ => false,
+    };
+    assert!(world.seen.iter().any(|event| running(&event.body)), "the call is shown as the tool's");
+}
+
+#[tokio::test(start_paused = true)]
 async fn files_are_written_read_and_listed() {
     let calls = [
         ("write", json!({ "filePath": "src/new.txt", "content": "one\ntwo\n" })),

@@ -56,6 +56,8 @@ struct Ready<'a> {
     id: &'a str,
     tool: &'a dyn Tool,
     input: Extra,
+    /// What is wrong with the arguments: the call is shown as the tool's, and fails.
+    misfit: Option<String>,
 }
 
 impl Bench {
@@ -134,15 +136,15 @@ impl Bench {
                     names.join(", ")
                 )
             }
-            (Some(tool), Ok(input)) => match tool.check(&input) {
-                Ok(()) => return Some(Ready { id: &call.id, tool: tool.as_ref(), input }),
-                Err(error) => format!("Invalid input for tool {}: {error}", tool.name()),
-            },
+            (Some(tool), Ok(input)) => {
+                let misfit = tool.check(&input).err();
+                return Some(Ready { id: &call.id, tool: tool.as_ref(), input, misfit });
+            }
             (Some(tool), Err(error)) => format!("Invalid input for tool {}: {error}", tool.name()),
         };
         let tool = self.tools.iter().find(|tool| tool.name() == invalid::NAME)?;
         let input = object(json!({ "tool": call.name, "error": wrong }));
-        Some(Ready { id: &call.id, tool: tool.as_ref(), input })
+        Some(Ready { id: &call.id, tool: tool.as_ref(), input, misfit: None })
     }
 
     async fn make_together(&self, group: &[Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
@@ -154,7 +156,7 @@ impl Bench {
                 continue;
             }
             start(setting.turn, ready).await;
-            match guard(ready, setting, doom).await {
+            match admit(ready, setting, doom).await {
                 Ok(()) => going.push(self.make(ready, setting)),
                 Err(failure) => refused = end(setting, ready, Err(failure)).await == Fate::Refused,
             }
@@ -249,6 +251,18 @@ async fn start(turn: &Turn, ready: &Ready<'_>) {
         metadata: None,
     };
     turn.emit(running).await;
+}
+
+/// Whether a call may be made at all.
+async fn admit(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
+    guard(ready, setting, doom).await?;
+    match &ready.misfit {
+        None => Ok(()),
+        Some(misfit) => Err(Failure::Error(format!(
+            "The arguments do not fit the tool {}: {misfit}. Call it again with arguments that fit its schema.",
+            ready.tool.name()
+        ))),
+    }
 }
 
 /// Asks whether a call that is made again and again is meant.
