@@ -5,7 +5,7 @@ import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
 import { after, before, describe, test } from "node:test"
 import { differences, strip, table } from "./support/differences.mjs"
-import { Model } from "./support/model.mjs"
+import { MAIN, Model } from "./support/model.mjs"
 import { Normal } from "./support/normal.mjs"
 import { OpenCode, startBaton } from "./support/peers.mjs"
 import { play } from "./support/scene.mjs"
@@ -24,6 +24,11 @@ const abort = {
   "message.part.delta": ({ call, event, session }) =>
     event.properties.delta.includes("wait") && call("POST", `/session/${session}/abort`),
 }
+
+const prompt = (text) => ({ call, session }) =>
+  call("POST", `/session/${session}/prompt_async`, { parts: [{ type: "text", text }] })
+const summarise = ({ call, session }) =>
+  call("POST", `/session/${session}/summarize`, { providerID: "scripted", modelID: MAIN })
 
 // Where OpenCode is idle twice, the scene is over at the second time.
 const TWICE = { opencode: 2, baton: 1 }
@@ -54,6 +59,9 @@ const SCENES = [
   { name: "a question, answered", prompt: "please [question]", acts: answer("Green") },
   { name: "a question, dismissed", prompt: "please [question]", acts: dismiss },
   { name: "an abort while words stream", prompt: "please [hold]", acts: abort, ends: TWICE },
+  { name: "two prompts, one after the other", prompt: "please [hello]", then: [prompt("please [read]")] },
+  { name: "a summary", prompt: "please [hello]", then: [summarise] },
+  { name: "a prompt after a summary", prompt: "please [hello]", then: [summarise, prompt("please [read]")] },
   { name: "a refusal by the provider", prompt: "please [refused]", ends: TWICE },
 ]
 
@@ -69,8 +77,8 @@ describe("Baton beside OpenCode", () => {
     await model?.stop()
   })
 
-  const seen = async (side, server, { prompt, acts, ends }) => {
-    const record = await play(server, { prompt, acts, ends: ends?.[side] })
+  const seen = async (side, server, { ends, ...scene }) => {
+    const record = await play(server, { ...scene, ends: ends?.[side] })
     const { messages, events, session } = strip(side, record, used)
     const normal = new Normal(server.world.root)
     // The record first: it is in order, so that equal things get equal names.

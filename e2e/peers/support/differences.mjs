@@ -66,10 +66,14 @@ export const differences = [
     opencode: "a turn that fails or is aborted is idle twice, first before it is closed",
     baton: "idle once, after everything is closed",
     reason: "idle must mean that it is the client's turn",
-    events: (events) => {
-      const from = events.findLastIndex((event) => status(event) === "idle")
-      return events.filter((event, at) => !isIdle(event) || at >= from)
-    },
+    events: (events) =>
+      events.filter((event, at) => {
+        if (!isIdle(event)) return true
+        const later = events.slice(at + 1)
+        const busy = later.findIndex((other) => status(other) === "busy")
+        const sameTurn = busy < 0 ? later : later.slice(0, busy)
+        return !sameTurn.some((other) => other.type === event.type && isIdle(other))
+      }),
   },
   {
     id: "error-last",
@@ -81,6 +85,7 @@ export const differences = [
       const error = events.filter((event) => event.type === "session.error")
       const rest = events.filter((event) => event.type !== "session.error")
       const idle = rest.findLastIndex((event) => status(event) === "idle")
+      // Only the last turn of a scene can fail.
       return error.length ? [...rest.slice(0, idle), ...error, ...rest.slice(idle)] : events
     },
   },
@@ -264,22 +269,31 @@ export const differences = [
       ),
   },
   {
-    id: "snapshots",
+    id: "summary-snapshot",
     on: "opencode",
-    opencode: "steps carry the state of the files (`snapshot`, `patch`); prompts and sessions have a `summary`",
-    baton: "not yet",
-    reason: "not built yet",
+    opencode: "steps that summarise the conversation carry the state of the files",
+    baton: "they do not",
+    reason: "no tool runs in them, so nothing can change",
     events: (events) => {
-      const plain = eachPart((part) => without(part, "snapshot")).events(events)
-      return eachInfo((info) => (info.role === "user" ? without(info, "summary") : info))
-        .events(plain)
-        .filter((event) => part(event)?.type !== "patch")
+      const infos = events.filter(({ type }) => type === "message.updated").map(({ properties }) => properties.info)
+      const summaries = new Set(infos.filter(({ summary }) => summary === true).map(({ id }) => id))
+      const plain = (part) => (summaries.has(part.messageID) ? without(part, "snapshot") : part)
+      return eachPart(plain).events(events)
     },
     messages: (messages) =>
-      messages.map(({ info, parts }) => ({
-        info: info.role === "user" ? without(info, "summary") : info,
-        parts: parts.filter(({ type }) => type !== "patch").map((part) => without(part, "snapshot")),
-      })),
+      messages.map((message) =>
+        message.info.summary === true
+          ? { ...message, parts: message.parts.map((part) => without(part, "snapshot")) }
+          : message,
+      ),
+  },
+  {
+    id: "summaries",
+    on: "both",
+    opencode: "a prompt's `summary` is filled in later, often after idle, and is there without changes, too; a session's says zero always",
+    baton: "both say what was changed, before idle, and are absent without changes",
+    reason: "what OpenCode says depends on when one looks; the `patch` parts of the steps are compared",
+    ...eachInfo((info) => (info.role === "user" ? without(info, "summary") : info)),
     session: (session) => without(session, "summary"),
   },
 ]

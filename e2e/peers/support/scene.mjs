@@ -13,13 +13,14 @@ async function call(server, method, target, body) {
   return text ? JSON.parse(text) : undefined
 }
 
-// Plays a scenario. `acts` says what to do at which kind of event; what it returns is waited for.
-export async function play(server, { prompt, acts = {}, ends = 1 }) {
+// Plays a scenario. `acts` says what to do at which kind of event, `then` what to do after each idle; what they return is
+// waited for. The scene is over after `ends` idles more than there are things to do.
+export async function play(server, { prompt, acts = {}, then = [], ends = 1 }) {
   const stream = await listen(server)
   try {
     const session = await call(server, "POST", "/session", { title: "A scene" })
     await call(server, "POST", `/session/${session.id}/prompt_async`, { parts: [{ type: "text", text: prompt }] })
-    await follow(server, stream.tape, session.id, { acts, ends })
+    await follow(server, stream.tape, session.id, { acts, then, ends })
     const messages = await call(server, "GET", `/session/${session.id}/message`)
     const record = await call(server, "GET", `/session/${session.id}`)
     return { events: stream.tape.of(session.id).map(plain), messages, session: record }
@@ -32,11 +33,16 @@ export async function play(server, { prompt, acts = {}, ends = 1 }) {
 const plain = ({ type, properties }) => ({ type, properties })
 
 // Acts on what happens until the session is idle for good.
-async function follow(server, tape, session, { acts, ends }) {
+async function follow(server, tape, session, { acts, then, ends }) {
   let idle = 0
+  const tools = { call: (...args) => call(server, ...args), session }
   for await (const event of tape.follow()) {
     if (sessionOf(event) !== session) continue
-    await acts[event.type]?.({ call: (...args) => call(server, ...args), event, session })
-    if (event.type === "session.idle" && (idle += 1) === ends) return
+    await acts[event.type]?.({ ...tools, event })
+    if (event.type !== "session.idle") continue
+    const next = then[idle]
+    idle += 1
+    if (next) await next(tools)
+    if (idle === ends + then.length) return
   }
 }
