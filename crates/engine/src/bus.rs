@@ -11,7 +11,7 @@ mod queue;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use protocol::{Event, EventBody, Part, PartId, SessionId};
+use protocol::{Event, EventBody, Part, PartId, SessionId, request::Request};
 
 pub use frame::Frame;
 use going::Going;
@@ -52,6 +52,8 @@ pub struct Joined {
     pub position: u64,
     /// At this moment: the status of who is not idle, and requests that wait.
     pub going: Vec<(Place, EventBody)>,
+    /// Sessions that became idle when nobody could listen; for clients without a cursor.
+    pub unheard: Vec<(Place, EventBody)>,
     /// Parts that are open at this moment, with all their text.
     pub open: Vec<(Place, Part)>,
 }
@@ -91,9 +93,26 @@ impl Bus {
         Self { inner: Mutex::new(Inner { position, ..Inner::default() }) }
     }
 
-    /// Says where the log ends, once the store is open and before anything is published.
+    /// Says where the log ends, once the store is open and before anything is published. Until [`Self::open`],
+    /// what a dead process left is closed, and nobody can listen.
     pub fn seed(&self, position: u64) {
-        self.lock().position = position;
+        let mut inner = self.lock();
+        inner.position = position;
+        inner.going.alone(true);
+    }
+
+    /// Learns of a request that has waited since before the start.
+    pub fn remember(&self, place: &Place, request: &Request) {
+        let asked = match request.clone() {
+            Request::Permission(request) => EventBody::PermissionAsked(request),
+            Request::Question(request) => EventBody::QuestionAsked(request),
+        };
+        self.lock().going.note(place, &asked);
+    }
+
+    /// Says that clients may come.
+    pub fn open(&self) {
+        self.lock().going.alone(false);
     }
 
     /// Publishes an event that is not in the log. Without a place it is for global subscribers only.
@@ -113,8 +132,9 @@ impl Bus {
         let mut inner = self.lock();
         inner.subscribers.push((scope.clone(), Arc::downgrade(&queue)));
         let going = inner.going.all(scope.directory.as_ref());
+        let unheard = inner.going.unheard(scope.directory.as_ref());
         let open = inner.open.all(scope.directory.as_ref());
-        Joined { position: inner.position, going, open, subscription: Subscription::new(queue) }
+        Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
     }
 
     /// The present text of a part, if it is open.

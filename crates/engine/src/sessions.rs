@@ -30,7 +30,7 @@ pub use stream::{Stream, StreamItem};
 
 use crate::{
     Error,
-    bus::Bus,
+    bus::{Bus, Place},
     limits::Limits,
     mint::Mint,
     ports::{self, Clock, Failure, Log, Random, Reads, Runners, Undo},
@@ -119,10 +119,13 @@ impl Sessions {
             self.shared.registry.suspect(id.clone());
             self.ask(id, Command::Settle).await?;
         }
-        // Requests that still wait for a person need somebody who keeps their deadlines.
-        for (_, request) in self.shared.reads.requests().await? {
+        // Requests that still wait for a person need somebody who keeps their deadlines, and clients to know of them.
+        for (directory, request) in self.shared.reads.requests().await? {
+            let project = self.get(request.session_id()).await?.project_id.into();
+            self.shared.bus.remember(&Place { directory, project }, &request);
             self.ask(request.session_id(), Command::Settle).await?;
         }
+        self.shared.bus.open();
         Ok(unfinished.len())
     }
 

@@ -47,6 +47,7 @@ export async function createWorld(model) {
     share: "disabled",
     enabled_providers: ["scripted"],
     permission: { bash: { "touch *": "ask" } },
+    command: { greet: { template: "Say hello: $ARGUMENTS", description: "Says hello" } },
     provider: {
       scripted: {
         npm: "@ai-sdk/openai-compatible",

@@ -54,6 +54,7 @@ impl Sessions {
     /// Joins the event stream, of one directory or of all. With a cursor, what happened since is replayed
     /// first; if the log no longer reaches back that far, `server.resync` says so instead. Then everybody is
     /// told who is not idle and what waits for an answer: again, if need be, because a level may be repeated.
+    /// Who has no cursor is also told which turns a crash has ended, which nobody could hear.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
         let joined = self.shared.bus.subscribe(&scope);
         let directory = scope.directory;
@@ -66,6 +67,9 @@ impl Sessions {
             } else {
                 after = cursor;
             }
+        }
+        if cursor.is_none() || !then.is_empty() {
+            then.extend(joined.unheard.into_iter().map(|(place, body)| self.frame(Some(&place), body)));
         }
         then.extend(joined.going.into_iter().map(|(place, body)| self.frame(Some(&place), body)));
         for (place, part) in joined.open {

@@ -202,6 +202,19 @@ impl World {
         }
     }
 
+    /// What a client that joins now is told before anything new happens, in short words.
+    pub(crate) async fn told(&self, directory: &str, cursor: Option<u64>) -> String {
+        let scope = Scope { directory: Some(directory.into()) };
+        let mut stream = self.sessions.subscribe(scope, cursor).await.unwrap();
+        let mut told = Vec::new();
+        while let Some(item) = stream.next().now_or_never() {
+            let StreamItem::Frames(frames) = item.unwrap() else { panic!("the stream ended") };
+            let events = frames.iter().map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap());
+            told.extend(events.map(|event| word(&event.body)));
+        }
+        told.join(" · ")
+    }
+
     /// The story of a session in short words.
     pub(crate) fn story(&self, session: &SessionId) -> Vec<String> {
         self.seen

@@ -77,6 +77,20 @@ async fn what_waited_for_a_person_is_listed_after_a_restart_and_the_answer_takes
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_still_waits_after_a_restart_is_told_to_whoever_connects() {
+    let (world, _) = restarted(true).await;
+    assert_eq!(world.told("/project", None).await, "permission.asked");
+    let (world, _) = restarted(false).await;
+    assert_eq!(world.told("/project", None).await, "IDLE(interrupted) · session.idle · permission.asked");
+    world
+        .sessions
+        .reply_permission(&waiting(&world).await[0].id, PermissionReply::Reject, None)
+        .await
+        .unwrap();
+    assert!(!world.told("/project", None).await.contains("permission.asked"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_goes_on_without_an_answer_withdraws_the_request() {
     let (mut world, session) = restarted(false).await;
     world.sessions.prompt(&session.id, PromptInput::text("never mind")).await.unwrap();

@@ -1,6 +1,9 @@
 //! After a crash: nothing busy, nothing open, nothing lost, the cursor still good.
 
-use engine::{bus::Scope, ports::Page};
+use engine::{
+    bus::Scope,
+    ports::{Page, Reads},
+};
 use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
 
 use crate::harness::World;
@@ -47,6 +50,26 @@ async fn a_crash_in_a_turn_is_closed_as_interrupted_and_waiting_prompts_run() {
     let kept = messages.iter().flat_map(|message| &message.parts).any(|part| part.text() == Some("so far"));
     assert!(kept, "the words up to the checkpoint are kept");
     assert!(world.sessions.permissions(None).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_without_a_cursor_is_told_that_the_crash_ended_the_turn() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(half_way);
+    world.submit(&session, "one").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut world = world.crash().await;
+    world.sessions.recover().await.unwrap();
+    for (directory, told) in [("/project", "IDLE(interrupted) · session.idle"), ("/elsewhere", "")] {
+        assert_eq!(world.told(directory, None).await, told, "{directory}");
+    }
+    let newest = world.memory.bounds().await.unwrap().1;
+    assert_eq!(world.told("/project", Some(newest)).await, "", "a cursor says that it was heard");
+    world.submit(&session, "two").await;
+    world.until_idle(&session).await;
+    world.until_idle(&session).await;
+    assert_eq!(world.told("/project", None).await, "", "the session has moved on");
 }
 
 #[tokio::test(start_paused = true)]

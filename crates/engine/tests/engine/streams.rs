@@ -50,25 +50,11 @@ async fn a_late_client_gets_the_words_of_an_open_part() {
     go.send(()).unwrap();
 }
 
-/// What a client that joins now is told before anything new happens.
-async fn told(world: &World, directory: &str, cursor: Option<u64>) -> Vec<String> {
-    let scope = Scope { directory: Some(directory.into()) };
-    let mut stream = world.sessions.subscribe(scope, cursor).await.unwrap();
-    let mut told = Vec::new();
-    while let Some(item) = futures::FutureExt::now_or_never(stream.next()) {
-        let StreamItem::Frames(frames) = item.unwrap() else { panic!("the stream ended") };
-        let repeated = frames.iter().filter(|frame| frame.position.is_none());
-        let events = repeated.map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap());
-        told.extend(events.map(|event| event.body.kind().to_owned()));
-    }
-    told
-}
-
 #[tokio::test(start_paused = true)]
 async fn who_joins_is_told_who_is_busy_and_what_waits_until_it_is_over() {
     let mut world = World::new().await;
     let session = world.session().await;
-    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
+    assert_eq!(world.told("/project", None).await, "");
     world.script(|turn| async move {
         let (permission, patterns) = ("bash".to_owned(), vec!["rm x".to_owned()]);
         let always = Vec::new();
@@ -78,18 +64,18 @@ async fn who_joins_is_told_who_is_busy_and_what_waits_until_it_is_over() {
     });
     world.submit(&session, "x").await;
     world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    for cursor in [None, Some(0)] {
-        assert_eq!(told(&world, "/project", cursor).await, ["session.status", "permission.asked"]);
-    }
-    assert_eq!(told(&world, "/elsewhere", None).await, [] as [&str; 0]);
+    assert_eq!(world.told("/project", None).await, "BUSY · permission.asked");
+    let after_replay = world.told("/project", Some(0)).await;
+    assert!(after_replay.ends_with("permission.asked · BUSY · permission.asked"), "{after_replay}");
+    assert_eq!(world.told("/elsewhere", None).await, "");
     let permission = world.sessions.permissions(None).await.unwrap()[0].id.clone();
     world.sessions.reply_permission(&permission, PermissionReply::Once, None).await.unwrap();
     world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
-    assert_eq!(told(&world, "/project", None).await, ["session.status", "question.asked"]);
+    assert_eq!(world.told("/project", None).await, "BUSY · question.asked");
     let question = world.sessions.questions(None).await.unwrap()[0].id.clone();
     world.sessions.reject_question(&question).await.unwrap();
     world.until_idle(&session).await;
-    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
+    assert_eq!(world.told("/project", None).await, "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +89,7 @@ async fn a_session_that_is_deleted_is_not_announced() {
     world.submit(&session, "x").await;
     world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
     world.sessions.delete(&session.id).await.unwrap();
-    assert_eq!(told(&world, "/project", None).await, [] as [&str; 0]);
+    assert_eq!(world.told("/project", None).await, "");
 }
 
 #[tokio::test(start_paused = true)]
