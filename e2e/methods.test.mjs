@@ -17,7 +17,7 @@ const isLast = ({ name }) => /dispose|upgrade/.test(name)
 const NOWHERE = /^There is nothing at /
 
 // What the first client's types describe as it once was. OpenCode's own answers do not fit them either.
-const STALE = new Set(["app.agents", "provider.list", "session.todo", "vcs.get"])
+const STALE = new Set(["app.agents", "provider.list", "session.shell", "session.todo", "vcs.get"])
 
 // The type that a client promises for what an operation answers, if it has one of that name.
 function answerType(client, { operationId, success }) {
