@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use bytes::Bytes;
 use futures::{FutureExt, future};
 use protocol::{
     ApprovalId, MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
@@ -199,6 +200,10 @@ impl Reads for Memory {
 
     fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
         self.read(|tables| tables.replay(&span))
+    }
+
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>> {
+        self.read(|tables| tables.events(session, after, limit))
     }
 
     fn bounds(&self) -> Answer<'_, (u64, u64)> {

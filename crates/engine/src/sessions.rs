@@ -8,6 +8,7 @@ mod create;
 mod edit;
 mod errand;
 mod fork;
+mod history;
 mod note;
 mod prepare;
 mod read;
@@ -98,6 +99,8 @@ pub struct Submitted {
     pub message: MessageWithParts,
     /// Resolves with how the prompt ended; nothing if it asked for no reply.
     pub end: Option<oneshot::Receiver<EndReason>>,
+    /// How many events the session had before it; none if the prompt was accepted earlier.
+    pub after: Option<u64>,
 }
 
 impl Sessions {
@@ -143,7 +146,7 @@ impl Sessions {
 
     /// Waits until a prompt was worked on: the assistant message that answers it.
     async fn finished(&self, id: &SessionId, submitted: Submitted) -> Result<MessageWithParts, Error> {
-        let Submitted { message, end } = submitted;
+        let Submitted { message, end, .. } = submitted;
         let Some(end) = end else { return Ok(message) };
         end.await.map_err(|_| Error::Closing)?;
         self.answer(id, message.info.id()).await

@@ -18,6 +18,7 @@ pub const MAX_LENGTH: usize = 200;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const COUNTER_BITS: u32 = 12;
+const TIME_DIGITS: usize = 12;
 const TIME_MASK: u64 = (1 << 48) - 1;
 
 /// How many random bytes one id consumes.
@@ -135,6 +136,20 @@ ids! {
     EventId("evt", Ascending);
 }
 
+impl EventId {
+    /// When it was made, if that was within a year of `near`: an id holds only 36 bits of its millisecond. Ids that
+    /// some other program made up are as old as `near`.
+    pub fn made(&self, near: Millis) -> Millis {
+        let digits = self.0.strip_prefix("evt_").and_then(|rest| rest.get(..TIME_DIGITS));
+        let Some(bits) = digits.and_then(|digits| Millis::from_str_radix(digits, 16).ok()) else {
+            return near;
+        };
+        let (period, made) = (1 << (48 - COUNTER_BITS), bits >> COUNTER_BITS);
+        let away = (made - near).rem_euclid(period);
+        near + if away > period / 2 { away - period } else { away }
+    }
+}
+
 /// OpenCode checks prefixes only. We also refuse what could never be an id and would hurt in a log line,
 /// a URL or a terminal.
 fn check(text: &str, prefix: &'static str) -> Result<(), InvalidId> {
@@ -183,6 +198,19 @@ mod tests {
     use proptest::prelude::*;
 
     const WRAP: Millis = 1 << 36;
+
+    #[test]
+    fn an_event_knows_when_it_was_made() {
+        let wrap: Millis = 26 << 36;
+        let mut ids = Ids::default();
+        for made in [wrap - 5, wrap - 1, wrap, wrap + 7] {
+            let id: EventId = ids.next(made, [3; RANDOM_BYTES]);
+            for near in [wrap - 1_000_000, wrap, wrap + 1_000_000] {
+                assert_eq!(id.made(near), made);
+            }
+        }
+        assert_eq!("evt_x".parse::<EventId>().unwrap().made(42), 42);
+    }
 
     #[test]
     fn has_the_length_and_alphabet_of_opencode() {

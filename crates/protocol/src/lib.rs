@@ -14,6 +14,7 @@ pub mod event;
 pub mod id;
 pub mod login;
 pub mod message;
+pub mod next;
 pub mod number;
 pub mod part;
 pub mod project;

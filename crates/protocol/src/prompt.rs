@@ -165,6 +165,9 @@ pub enum PartInputBody {
 /// The body of `POST /session`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInput {
+    /// Chosen by the client, which only the newer wire allows.
+    #[serde(skip)]
+    pub id: Option<crate::SessionId>,
     /// Makes it a child.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<crate::SessionId>,
@@ -231,6 +234,12 @@ pub struct SessionPatch {
     /// Archiving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimePatch>,
+    /// The agent to go on with; the newer wire has a call for it.
+    #[serde(skip)]
+    pub agent: Option<String>,
+    /// The model to go on with; the newer wire has a call for it.
+    #[serde(skip)]
+    pub model: Option<crate::session::SessionModel>,
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,

@@ -12,13 +12,17 @@ use futures::FutureExt;
 use http::{Method, Uri};
 use tokio::time::Instant;
 
-use crate::{App, Error, error::Fault};
+use crate::{
+    App, Error,
+    error::{self, Fault},
+};
 
 pub(crate) fn around(router: Router<App>) -> Router<App> {
     router
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(middleware::from_fn(survive))
+        .layer(middleware::from_fn(error::tell))
         .layer(middleware::from_fn(log))
 }
 

@@ -3,6 +3,8 @@
 //! The bodies are OpenCode's, so that its clients show them well. What a person can act on is in the message;
 //! what only an operator understands is in the log, under the reference that the answer carries.
 
+mod family;
+
 use std::{error::Error as StdError, fmt, fmt::Write as _};
 
 use axum::{
@@ -18,6 +20,8 @@ use protocol::{
 use serde_json::{Map, Value, json};
 
 use crate::instance::Invalid;
+pub use family::Family;
+pub(crate) use family::tell;
 
 /// How long somebody who came too often, or too late, should wait, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -139,6 +143,8 @@ impl Fault {
 pub struct Error {
     fault: Fault,
     body: Box<WireError>,
+    /// What was not found.
+    subject: Option<(&'static str, String)>,
 }
 
 impl Error {
@@ -178,7 +184,7 @@ impl Error {
     }
 
     fn new(fault: Fault, body: WireError) -> Self {
-        Self { fault, body: Box::new(body) }
+        Self { fault, body: Box::new(body), subject: None }
     }
 
     fn tagged(fault: Fault, body: TaggedError) -> Self {
@@ -190,7 +196,9 @@ impl From<engine::Error> for Error {
     fn from(error: engine::Error) -> Self {
         let (message, extra) = (error.to_string(), Rest::NONE);
         match error {
-            engine::Error::NotFound { .. } => Self::plain(Fault::NotFound, message),
+            engine::Error::NotFound { kind, id } => {
+                Self { subject: Some((kind, id)), ..Self::plain(Fault::NotFound, message) }
+            }
             engine::Error::NoRequest { kind: "Permission", id: request_id } => {
                 let body = TaggedError::PermissionNotFound { request_id, message, extra };
                 Self::tagged(Fault::PermissionGone, body)
@@ -239,7 +247,9 @@ impl StdError for Error {}
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
+        let refusal = family::Refusal::from(&self);
         let mut response = (self.status(), Json(self.body)).into_response();
+        response.extensions_mut().insert(refusal);
         if matches!(self.fault, Fault::Overloaded | Fault::Closing) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }

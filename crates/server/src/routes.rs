@@ -1,5 +1,6 @@
 //! The table of routes, one file per group of OpenCode's.
 
+mod api;
 mod config;
 mod control;
 mod document;
@@ -47,6 +48,7 @@ pub(crate) fn table() -> Vec<Route> {
         tui::routes(),
         fs::routes(),
         control::routes(),
+        api::routes(),
         document::routes(),
     ]
     .into_iter()

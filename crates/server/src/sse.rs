@@ -42,7 +42,7 @@ pub const CHUNK: usize = 64 * 1024;
 const LARGE: usize = 16 * 1024;
 
 /// Not to be stored, changed or held back on the way.
-const HEADERS: [(HeaderName, HeaderValue); 4] = [
+pub(crate) const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),

@@ -172,6 +172,7 @@ macro_rules! contract {
                 a_span_is_open_below_and_closed_above,
                 a_directory_sees_its_own_events,
                 a_limit_cuts_and_the_next_span_continues,
+                a_session_has_a_history_of_its_own,
                 an_empty_log_has_bounds,
                 a_deletion_stays_in_the_log,
                 what_was_seen_is_what_is_replayed,

@@ -15,6 +15,7 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use protocol::{
     ApprovalId, EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId,
     SessionStatus, Todo,
@@ -60,6 +61,8 @@ struct Row {
 struct Line {
     /// None once the session is gone.
     session: Option<SessionId>,
+    /// Its number in the session, from 1.
+    number: u64,
     stored: Stored,
 }
 
@@ -84,9 +87,10 @@ impl Tables {
                 ),
             ));
         }
-        let head = head + commit.events.len() as u64;
+        let before = head;
+        let head = before + commit.events.len() as u64;
         let mut logged = Vec::with_capacity(commit.events.len());
-        for encoded in commit.events {
+        for (number, encoded) in (before + 1..).zip(commit.events) {
             self.newest += 1;
             self.apply(&commit.session, &encoded.event.body);
             let alive = self.sessions.contains_key(&commit.session);
@@ -96,7 +100,8 @@ impl Tables {
                 project: Arc::clone(&commit.project),
                 json: encoded.json.clone(),
             };
-            self.log.insert(self.newest, Line { session: alive.then(|| commit.session.clone()), stored });
+            let session = alive.then(|| commit.session.clone());
+            self.log.insert(self.newest, Line { session, number, stored });
             logged.push(Logged {
                 position: self.newest,
                 session: commit.session.clone(),
@@ -282,6 +287,12 @@ impl Tables {
 
     pub(super) fn notes(&self) -> BTreeMap<String, ProjectNote> {
         self.notes.clone()
+    }
+
+    pub(super) fn events(&self, session: &SessionId, after: u64, limit: usize) -> Vec<(u64, Bytes)> {
+        let own =
+            self.log.values().filter(|line| line.session.as_ref() == Some(session) && line.number > after);
+        own.take(limit).map(|line| (line.number, line.stored.json.clone())).collect()
     }
 
     pub(super) fn count(&self) -> u64 {

@@ -67,6 +67,10 @@ pub trait Reads: Send + Sync {
     /// Events with `after < position <= span.upto`, in order, at most `span.limit`.
     fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>>;
 
+    /// The events of a session after its `after`th, in order, at most `limit`, each with its number in the session.
+    /// Trimmed ones are missing.
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>>;
+
     /// The oldest position that was not trimmed and the newest ever given. A log with nothing left answers
     /// `(newest + 1, newest)`. Events that went with their session leave gaps, which are nobody's loss.
     fn bounds(&self) -> Answer<'_, (u64, u64)>;

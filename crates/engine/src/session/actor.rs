@@ -204,6 +204,10 @@ impl Actor {
             Command::Unrevert(reply) => {
                 let _ = reply.send(self.unrevert().await);
             }
+            Command::Forget(reply) => {
+                let _ = reply.send(self.settle_revert().await);
+            }
+            Command::Wait(reply) => self.answer_when_idle(reply),
             Command::ChildEnded(child) => self.step(Input::ChildEnded { child }).await,
             Command::Background(reply) => {
                 let _ = reply.send(self.send_to_background());
@@ -244,16 +248,20 @@ impl Actor {
         }
         self.step(Input::Stop(stop)).await;
         if let Some(reply) = reply {
-            if self.life.is_busy() {
-                self.idle_waiters.push(reply);
-            } else {
-                let _ = reply.send(());
-            }
+            self.answer_when_idle(reply);
+        }
+    }
+
+    fn answer_when_idle(&mut self, reply: oneshot::Sender<()>) {
+        if self.life.is_busy() {
+            self.idle_waiters.push(reply);
+        } else {
+            let _ = reply.send(());
         }
     }
 
     async fn update(&mut self, patch: SessionPatch) -> Result<Session, Error> {
-        let SessionPatch { title, metadata, permission, time, .. } = patch;
+        let SessionPatch { title, metadata, permission, time, agent, model, .. } = patch;
         let mut session = self.session.clone();
         if let Some(title) = title {
             session.title = title;
@@ -261,6 +269,8 @@ impl Actor {
         if metadata.is_some() {
             session.metadata = metadata;
         }
+        session.agent = agent.or(session.agent);
+        session.model = model.or(session.model);
         if let Some(rules) = permission {
             session.permission.get_or_insert_default().extend(rules);
         }

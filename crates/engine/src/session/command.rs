@@ -43,6 +43,12 @@ pub(crate) enum Command {
     ChildEnded(ChildWork),
     /// Let the turn go on without waiting for its children; tells whether there are any.
     Background(oneshot::Sender<bool>),
+    /// Make a revert final.
+    Forget(oneshot::Sender<Result<(), Error>>),
+    /// Answer when idle.
+    Wait(oneshot::Sender<()>),
+    /// A child's turn has ended.
+    ChildEnded(SessionId),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
     /// Nothing but start up, which repairs what a dead owner left.

@@ -88,6 +88,27 @@ impl Actor {
         self.tell(&point::all_origins(&glimpses), stored).await
     }
 
+    /// Makes a revert final, if there is one.
+    pub(super) async fn settle_revert(&mut self) -> Result<(), Error> {
+        if self.life.is_busy() {
+            return Err(Error::Busy(self.session.id.clone()));
+        }
+        if self.session.revert.is_none() {
+            return Ok(());
+        }
+        let before = self.session.clone();
+        let forgotten = async {
+            self.forget_reverted().await?;
+            self.push_session();
+            self.save(true).await
+        };
+        let forgotten = forgotten.await;
+        if forgotten.is_err() {
+            self.session = before;
+        }
+        forgotten
+    }
+
     /// Removes what a revert has hidden, for good. Adds to what is saved next, so that it happens together with
     /// whatever the session goes on with.
     pub(super) async fn forget_reverted(&mut self) -> Result<(), Error> {

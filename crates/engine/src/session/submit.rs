@@ -60,7 +60,7 @@ impl Actor {
             let _ = send.send(protocol::EndReason::Completed);
             receive
         };
-        Ok((Submitted { message: known, end: Some(end) }, None))
+        Ok((Submitted { message: known, end: Some(end), after: None }, None))
     }
 
     fn wait_for(&mut self, prompt: MessageId) -> oneshot::Receiver<protocol::EndReason> {
@@ -81,6 +81,7 @@ impl Actor {
         let delivery = input.delivery.unwrap_or_default();
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
+        let after = Some(self.head);
         let message = self.store_prompt(input, &resolved, origin.as_ref());
         let id = message.info.id().clone();
         for warning in warnings {
@@ -104,13 +105,13 @@ impl Actor {
             return Err(error);
         }
         if no_reply {
-            return Ok((Submitted { message, end: None }, None));
+            return Ok((Submitted { message, end: None, after }, None));
         }
         self.shared().registry.count_prompt();
         self.resolved.insert(id.clone(), resolved);
         self.note_origin(&id, origin);
         let end = Some(self.wait_for(id.clone()));
-        Ok((Submitted { message, end }, Some((id, delivery))))
+        Ok((Submitted { message, end, after }, Some((id, delivery))))
     }
 
     /// Builds the user message and its parts and queues their events.

@@ -41,8 +41,13 @@ pub struct Home {
 }
 
 impl Sessions {
-    /// Creates a session.
+    /// Creates a session. One that was created before with the id its client chose is found again.
     pub async fn create(&self, home: Home, input: SessionInput) -> Result<Session, Error> {
+        if let Some(id) = &input.id
+            && let Some((known, _)) = self.shared.reads.session(id).await?
+        {
+            return Ok(known);
+        }
         if let Some(parent) = &input.parent_id {
             self.get(parent).await?;
         }
@@ -55,7 +60,7 @@ impl Sessions {
     }
 
     /// Better to hear of a wrong name now than with the first prompt.
-    async fn check_names(&self, session: &Session) -> Result<(), Error> {
+    pub(super) async fn check_names(&self, session: &Session) -> Result<(), Error> {
         let model = session.model.as_ref().map(|model| ModelRef::new(&model.provider_id, &model.id));
         let wanted = Wanted { session, agent: session.agent.as_deref(), model: model.as_ref() };
         self.shared.runners.resolve(wanted).await?;
@@ -128,7 +133,7 @@ impl Sessions {
         let pick =
             |words: &[&str]| words.get(mint.below(words.len())).map_or_else(String::new, ToString::to_string);
         Session {
-            id: mint.id(),
+            id: input.id.unwrap_or_else(|| mint.id()),
             slug: format!("{}-{}", pick(&ADJECTIVES), pick(&NOUNS)),
             project_id: home.project,
             workspace_id: input.workspace_id,

@@ -9,8 +9,13 @@ use crate::{
 };
 
 impl Sessions {
-    /// Changes title, metadata, rules or archiving.
+    /// Changes title, metadata, rules, archiving, agent or model.
     pub async fn update(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, Error> {
+        if patch.agent.is_some() || patch.model.is_some() {
+            let SessionPatch { agent, model, .. } = patch.clone();
+            let session = self.get(id).await?;
+            self.check_names(&Session { agent, model, ..session }).await?;
+        }
         self.ask(id, |reply| Command::Update(patch, reply)).await?
     }
 
@@ -28,6 +33,11 @@ impl Sessions {
     /// Takes a revert back, if there is one; not while the session is busy.
     pub async fn unrevert(&self, id: &SessionId) -> Result<Session, Error> {
         self.ask(id, Command::Unrevert).await?
+    }
+
+    /// Makes a revert final, if there is one: what it took back is removed for good. Not while the session is busy.
+    pub async fn settle_revert(&self, id: &SessionId) -> Result<(), Error> {
+        self.ask(id, Command::Forget).await?
     }
 
     /// Removes a message; not while the session is busy.

@@ -52,6 +52,13 @@ impl FromRequestParts<App> for Directory {
     }
 }
 
+impl Directory {
+    /// A directory that the body of a call names.
+    pub async fn named(given: String) -> Result<Self, Error> {
+        Ok(Self { path: check(given, BadRequestKind::Payload).await?, named: true })
+    }
+}
+
 fn header(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     match std::str::from_utf8(value.as_bytes()) {

@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::Schemas;
-use crate::{error::Fault, extract::FromPath};
+use crate::{
+    error::{Family, Fault},
+    extract::FromPath,
+};
 
 /// What OpenCode's clients add to every call but the global ones.
 const LOCATION: [(&str, &str); 2] = [
@@ -122,7 +125,10 @@ impl Operation {
         self.locate();
         for (status, faults) in std::mem::take(&mut self.faults) {
             let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
-            let mut shapes: Vec<Value> = faults.into_iter().map(|fault| self.schemas.fault(fault)).collect();
+            let family = Family::of(self.path);
+            let mut shapes: Vec<Value> =
+                faults.into_iter().map(|fault| self.schemas.fault(family, fault)).collect();
+            shapes.dedup();
             let schema = match shapes.pop() {
                 Some(only) if shapes.is_empty() => only,
                 last => json!({ "anyOf": shapes.into_iter().chain(last).collect::<Vec<_>>() }),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::error::Fault;
+use crate::error::{Family, Fault};
 
 const PLACE: &str = "#/components/schemas/";
 /// Marks references of calls until it is known which of them differ.
@@ -60,13 +60,9 @@ impl Schemas {
     }
 
     /// The schema of an error.
-    pub fn fault(&mut self, fault: Fault) -> Value {
-        let name = match fault {
-            // The name that OpenCode's document uses; its body says `BadRequest`.
-            Fault::BadRequest => "BadRequestError",
-            other => other.name(),
-        };
-        self.faults.entry(name).or_insert_with(|| fault.schema());
+    pub fn fault(&mut self, family: Family, fault: Fault) -> Value {
+        let (name, schema) = family.schema(fault);
+        self.faults.entry(&name).or_insert(schema);
         json!({ "$ref": format!("{PLACE}{name}") })
     }
 

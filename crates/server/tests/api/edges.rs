@@ -15,7 +15,7 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
     let answers = [
         world.expect(404, "GET", "/", None).await,
         world.expect(404, "GET", "/session/ses_1/nothing", None).await,
-        world.expect(404, "POST", "/api/session", json!({})).await,
+        world.expect(404, "POST", "/api/nothing", json!({})).await,
         world.expect(405, "PUT", "/session", json!({})).await,
         world.expect(405, "POST", "/global/health", None).await,
     ];

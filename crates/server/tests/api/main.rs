@@ -12,6 +12,7 @@ mod files;
 mod generated;
 mod instance;
 mod messages;
+mod newer;
 mod prompts;
 mod requests;
 mod schema;

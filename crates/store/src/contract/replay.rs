@@ -53,6 +53,24 @@ pub(crate) async fn a_limit_cuts_and_the_next_span_continues(subject: &Subject) 
     assert_eq!(positions(subject, Span { limit: 0, ..span(0, 4) }).await, [0; 0]);
 }
 
+pub(crate) async fn a_session_has_a_history_of_its_own(subject: &Subject) {
+    let numbers = async |session: &str, after, limit| -> Vec<u64> {
+        let events = subject.reads.events(&session.parse().unwrap(), after, limit).await.unwrap();
+        events.into_iter().map(|(number, _)| number).collect()
+    };
+    subject.say("ses_a", vec![busy("ses_a")]).await;
+    subject.say("ses_b", vec![]).await;
+    subject.say("ses_a", vec![idle("ses_a")]).await;
+    assert_eq!(numbers("ses_a", 0, usize::MAX).await, [1, 2, 3]);
+    assert_eq!(numbers("ses_a", 1, 1).await, [2]);
+    assert_eq!(numbers("ses_a", 3, 9).await, [0; 0]);
+    assert_eq!(numbers("ses_b", 0, 9).await, [1]);
+    assert_eq!(numbers("ses_none", 0, 9).await, [0; 0]);
+    let last = subject.reads.events(&"ses_a".parse().unwrap(), 2, 1).await.unwrap();
+    let replayed = subject.everything().await;
+    assert_eq!(last.first().map(|(_, json)| json), replayed.last().map(|event| &event.json));
+}
+
 pub(crate) async fn an_empty_log_has_bounds(subject: &Subject) {
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 0));
     assert!(subject.everything().await.is_empty());

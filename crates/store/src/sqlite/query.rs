@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, str::FromStr, sync::Arc};
 
+use bytes::Bytes;
 use engine::ports::{Listing, OpenPrompt, Page, Span, Stored};
 use protocol::{
     Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus, Todo,
@@ -268,6 +269,20 @@ pub(super) fn replay(connection: &Connection, span: &Span) -> Result<Vec<Stored>
             .query_map(params![after, upto, most], stored)?
             .collect(),
     }
+}
+
+pub(super) fn events(
+    connection: &Connection,
+    session: &SessionId,
+    after: u64,
+    most: usize,
+) -> Result<Vec<(u64, Bytes)>> {
+    connection
+        .prepare_cached("SELECT seq, body FROM log WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?
+        .query_map(params![session.as_str(), number(after), limit(Some(most))], |row| {
+            Ok((row.get(0)?, row.get_ref(1)?.as_str()?.as_bytes().to_vec().into()))
+        })?
+        .collect()
 }
 
 pub(super) fn count(connection: &Connection) -> Result<u64> {

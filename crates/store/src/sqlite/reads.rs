@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use bytes::Bytes;
 use engine::ports::{Answer, Listing, OpenPrompt, Page, Reads, Span, Stored};
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
@@ -89,6 +90,11 @@ impl Reads for Sqlite {
 
     fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
         self.read(move |connection| query::replay(connection, &span))
+    }
+
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>> {
+        let session = session.clone();
+        self.read(move |connection| query::events(connection, &session, after, limit))
     }
 
     fn bounds(&self) -> Answer<'_, (u64, u64)> {

@@ -1,0 +1,77 @@
+//! Prompts: accepted for good, told once, and worked on in their turn.
+
+use axum::{Json, extract::State};
+use engine::Sessions;
+use protocol::{
+    Event, EventBody, MessageId, Rest, SessionId,
+    next::{Admitted, Data, Prompt, PromptRequest},
+    prompt::PromptInput,
+    wire_error::{TaggedError, WireError},
+};
+
+use super::history::{READ, place};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Params},
+    openapi::Route,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/api/session/{sessionID}/prompt", "v2.session.prompt", prompt)
+            .summary("Submit a prompt; the answer comes by events")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+    ]
+}
+
+async fn prompt(
+    State(app): State<App>,
+    Params(session_id): Params<SessionId>,
+    Body(request): Body<PromptRequest>,
+) -> Result<Json<Data<Admitted>>, Error> {
+    let input = PromptInput::from(request);
+    let (delivery, said) = (input.delivery.unwrap_or_default(), words(&input));
+    let submitted = app.sessions.submit(&session_id, input).await?;
+    let prompt = Prompt::of(&submitted.message);
+    let (id, time_created) = (submitted.message.info.id().clone(), submitted.message.info.created());
+    if prompt.text != said {
+        let message = format!("message {id} was sent before with other words");
+        let body = TaggedError::Conflict { message, resource: Some(id.to_string()), extra: Rest::NONE };
+        return Err(Error::named(Fault::Busy, WireError::Tagged(body)));
+    }
+    let admitted_seq = admitted(&app.sessions, &session_id, &id, submitted.after.unwrap_or(0)).await?;
+    Ok(Json(Data { data: Admitted { admitted_seq, id, session_id, prompt, delivery, time_created } }))
+}
+
+/// The place in the history where a prompt was accepted. One that nobody is to answer has none of its own.
+async fn admitted(
+    sessions: &Sessions,
+    session: &SessionId,
+    message: &MessageId,
+    mut after: u64,
+) -> Result<u64, Error> {
+    loop {
+        let events = sessions.events(session, after, READ).await?;
+        let accepts =
+            |event: &Event| matches!(&event.body, EventBody::PromptQueued(it) if it.message_id == *message);
+        if let Some((number, _)) = events.iter().find(|(_, event)| accepts(event)) {
+            return Ok(place(*number));
+        }
+        match events.last() {
+            Some((last, _)) => after = *last,
+            None => return Ok(place(after)),
+        }
+    }
+}
+
+/// The words of a prompt as [`Prompt::of`] would give them back.
+fn words(input: &PromptInput) -> String {
+    use protocol::prompt::PartInputBody;
+    let texts = input.parts.iter().filter_map(|part| match &part.body {
+        PartInputBody::Text(text) => Some(text.text.clone()),
+        _ => None,
+    });
+    texts.collect()
+}

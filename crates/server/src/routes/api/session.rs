@@ -1,0 +1,246 @@
+//! Sessions.
+
+use std::collections::BTreeMap;
+
+use axum::{Json, extract::State};
+use engine::ports::Listing;
+use protocol::{
+    MessageId, SessionId,
+    next::{Active, Cursors, Data, NextModel, NextRevert, NextSession, NextSessionInput, Page},
+    prompt::{PromptInput, SessionInput, SessionPatch},
+    wire_error::BadRequestKind,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Done, Order, page_size, read_cursor, write_cursor};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory, OptionalBody, Params, Query},
+    openapi::Route,
+};
+
+/// Sessions in a page, if the client does not say.
+const PAGE: usize = 50;
+/// Sessions in a page at most.
+const MAX_PAGE: usize = 200;
+
+pub(super) fn routes() -> Vec<Route> {
+    let missing = &[Fault::NotFound];
+    vec![
+        Route::get("/api/session", "v2.session.list", list).summary("List sessions, page by page"),
+        Route::post("/api/session", "v2.session.create", create).summary("Create a session").stores(),
+        Route::get("/api/session/active", "v2.session.active", active)
+            .summary("List the sessions that work on something"),
+        Route::get("/api/session/{sessionID}", "v2.session.get", get)
+            .summary("Get a session")
+            .faults(missing),
+        Route::post("/api/session/{sessionID}/agent", "v2.session.switchAgent", switch_agent)
+            .summary("Choose the agent to go on with")
+            .faults(missing)
+            .stores(),
+        Route::post("/api/session/{sessionID}/model", "v2.session.switchModel", switch_model)
+            .summary("Choose the model to go on with")
+            .faults(missing)
+            .stores(),
+        Route::post("/api/session/{sessionID}/compact", "v2.session.compact", compact)
+            .summary("Summarise the conversation, after what runs already")
+            .faults(missing)
+            .stores(),
+        Route::post("/api/session/{sessionID}/wait", "v2.session.wait", wait)
+            .summary("Wait until the session is idle")
+            .faults(&[Fault::NotFound, Fault::Closing]),
+        Route::post("/api/session/{sessionID}/interrupt", "v2.session.interrupt", interrupt)
+            .summary("Stop what the session does, and wait until it has")
+            .faults(&[Fault::NotFound, Fault::Closing]),
+        Route::post("/api/session/{sessionID}/revert/stage", "v2.session.revert.stage", stage)
+            .summary("Undo from a message on; not while the session is busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+        Route::post("/api/session/{sessionID}/revert/clear", "v2.session.revert.clear", clear)
+            .summary("Take an undo back; not while the session is busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+        Route::post("/api/session/{sessionID}/revert/commit", "v2.session.revert.commit", commit)
+            .summary("Make an undo final; not while the session is busy")
+            .faults(&[Fault::NotFound, Fault::Busy])
+            .stores(),
+    ]
+}
+
+/// Which sessions to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ListQuery {
+    /// How many; 50 if nobody says.
+    limit: Option<f64>,
+    /// Newest first, unless asked otherwise.
+    #[serde(default)]
+    order: Order,
+    /// Only whose title contains this.
+    search: Option<String>,
+    /// Only in this directory.
+    directory: Option<String>,
+    /// Only of this project.
+    project: Option<String>,
+    /// Only whose directory, seen from its worktree, is this or below.
+    subpath: Option<String>,
+    /// Where the page begins, from the page before or after.
+    cursor: Option<String>,
+    /// Experimental workspaces of OpenCode; no session is in one.
+    workspace: Option<String>,
+}
+
+/// A place in a list of sessions.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offset {
+    offset: usize,
+}
+
+async fn list(
+    State(app): State<App>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Page<NextSession>>, Error> {
+    let size = page_size(query.limit, PAGE, MAX_PAGE)?;
+    let cursor = query.cursor.as_deref().map(read_cursor::<Offset>).transpose()?;
+    let offset = cursor.map_or(0, |cursor| cursor.offset);
+    if query.workspace.is_some() {
+        return Ok(Json(Page { data: Vec::new(), cursor: Cursors::default() }));
+    }
+    let newest_first = query.order == Order::Desc;
+    // One more than wanted tells whether there is more. The oldest can only be found by reading all.
+    let limit = newest_first.then(|| offset.saturating_add(size).saturating_add(1));
+    let mut sessions = app
+        .sessions
+        .list(Listing {
+            project: query.project,
+            directory: query.directory,
+            path: query.subpath,
+            search: query.search,
+            limit,
+            ..Listing::default()
+        })
+        .await?;
+    if !newest_first {
+        sessions.reverse();
+    }
+    let at = |offset| write_cursor(&Offset { offset });
+    let cursor = Cursors {
+        previous: (offset > 0).then(|| at(offset.saturating_sub(size))),
+        next: (sessions.len() > offset.saturating_add(size)).then(|| at(offset.saturating_add(size))),
+    };
+    let data = sessions.into_iter().skip(offset).take(size).map(NextSession::from).collect();
+    Ok(Json(Page { data, cursor }))
+}
+
+async fn create(
+    State(app): State<App>,
+    directory: Directory,
+    OptionalBody(input): OptionalBody<NextSessionInput>,
+) -> Result<Json<Data<NextSession>>, Error> {
+    let NextSessionInput { id, agent, model, location, .. } = input;
+    let (directory, workspace_id) = match location {
+        Some(location) => (Directory::named(location.directory).await?.path, location.workspace_id),
+        None => (directory.path, None),
+    };
+    let home = app.projects.find(&directory).await.home();
+    let model = model.map(Into::into);
+    let input = SessionInput { id, agent, model, workspace_id, ..SessionInput::default() };
+    let session = app.sessions.create(home, input).await?;
+    Ok(Json(Data { data: session.into() }))
+}
+
+async fn active(State(app): State<App>) -> Result<Json<Data<BTreeMap<SessionId, Active>>>, Error> {
+    let busy = app.sessions.statuses(None).await?;
+    Ok(Json(Data { data: busy.into_keys().map(|id| (id, Active::Running)).collect() }))
+}
+
+async fn get(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+) -> Result<Json<Data<NextSession>>, Error> {
+    Ok(Json(Data { data: app.sessions.get(&id).await?.into() }))
+}
+
+/// The agent to go on with.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct AgentChoice {
+    agent: String,
+}
+
+async fn switch_agent(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(choice): Body<AgentChoice>,
+) -> Result<Done, Error> {
+    let patch = SessionPatch { agent: Some(choice.agent), ..SessionPatch::default() };
+    app.sessions.update(&id, patch).await?;
+    Ok(Done)
+}
+
+/// The model to go on with.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ModelChoice {
+    model: NextModel,
+}
+
+async fn switch_model(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(choice): Body<ModelChoice>,
+) -> Result<Done, Error> {
+    let patch = SessionPatch { model: Some(choice.model.into()), ..SessionPatch::default() };
+    app.sessions.update(&id, patch).await?;
+    Ok(Done)
+}
+
+async fn compact(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Done, Error> {
+    app.sessions.submit(&id, PromptInput::compaction(false)).await?;
+    Ok(Done)
+}
+
+async fn wait(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Done, Error> {
+    app.sessions.wait(&id).await?;
+    Ok(Done)
+}
+
+async fn interrupt(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Done, Error> {
+    app.sessions.get(&id).await?;
+    app.sessions.abort(&id).await?;
+    Ok(Done)
+}
+
+/// From where on to undo.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct StageInput {
+    #[serde(rename = "messageID")]
+    message_id: MessageId,
+    /// Whether files are restored, too, which they always are here.
+    #[serde(default)]
+    files: Option<bool>,
+}
+
+async fn stage(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<StageInput>,
+) -> Result<Json<Data<NextRevert>>, Error> {
+    if input.files == Some(false) {
+        let message = "files: an undo without its files is not available";
+        return Err(Error::bad_request(BadRequestKind::Payload, message));
+    }
+    let session = app.sessions.revert(&id, input.message_id, None).await?;
+    let staged = session.revert.map(NextRevert::from);
+    let staged = staged.ok_or_else(|| Error::broken(&"a revert left no mark"))?;
+    Ok(Json(Data { data: staged }))
+}
+
+async fn clear(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Done, Error> {
+    app.sessions.unrevert(&id).await?;
+    Ok(Done)
+}
+
+async fn commit(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Done, Error> {
+    app.sessions.settle_revert(&id).await?;
+    Ok(Done)
+}
