@@ -20,6 +20,7 @@ pub use session::{Active, Location, NextModel, NextRevert, NextSession, NextSess
 
 /// An answer under `/api`: what was asked for, in an envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Answer")]
 pub struct Data<T> {
     /// What was asked for.
     pub data: T,
@@ -27,6 +28,7 @@ pub struct Data<T> {
 
 /// A page of a list under `/api`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// The entries.
     pub data: Vec<T>,

@@ -179,7 +179,7 @@ pub enum AssistantContent {
         /// The tool.
         name: String,
         /// How far it got.
-        state: ToolState,
+        state: Box<ToolState>,
         /// When.
         time: ToolTime,
     },
@@ -353,7 +353,7 @@ fn content_of(part: &Part, created: Millis) -> Option<AssistantContent> {
         PartBody::Tool(tool) => AssistantContent::Tool {
             id: tool.call_id.clone(),
             name: tool.tool.clone(),
-            state: state(tool),
+            state: Box::new(state(tool)),
             time: time(tool, created),
         },
         _ => return None,

@@ -137,6 +137,7 @@ fn newer_schema(fault: Fault) -> Value {
     let text = json!({ "type": "string" });
     let tags = match fault {
         Fault::NotFound => json!({ "enum": ["SessionNotFoundError", "MessageNotFoundError"] }),
+        Fault::BadRequest => json!({ "enum": [tag(fault), "InvalidCursorError"] }),
         _ => json!({ "const": tag(fault) }),
     };
     let field = match fault {

@@ -150,9 +150,9 @@ async fn create(
     Ok(Json(Data { data: session.into() }))
 }
 
-async fn active(State(app): State<App>) -> Result<Json<Data<BTreeMap<SessionId, Active>>>, Error> {
+async fn active(State(app): State<App>) -> Result<Json<Data<BTreeMap<String, Active>>>, Error> {
     let busy = app.sessions.statuses(None).await?;
-    Ok(Json(Data { data: busy.into_keys().map(|id| (id, Active::Running)).collect() }))
+    Ok(Json(Data { data: busy.into_keys().map(|id| (id.to_string(), Active::Running)).collect() }))
 }
 
 async fn get(
