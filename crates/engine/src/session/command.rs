@@ -47,8 +47,6 @@ pub(crate) enum Command {
     Forget(oneshot::Sender<Result<(), Error>>),
     /// Answer when idle.
     Wait(oneshot::Sender<()>),
-    /// A child's turn has ended.
-    ChildEnded(SessionId),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
     /// Nothing but start up, which repairs what a dead owner left.

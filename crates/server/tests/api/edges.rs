@@ -33,10 +33,8 @@ async fn head_is_answered_like_get_without_the_body() {
 async fn what_is_not_built_says_so() {
     let world = World::new();
     let id = world.session().await;
-    for (method, name) in
-        [("POST", "init"), ("POST", "command"), ("POST", "shell"), ("POST", "share"), ("DELETE", "share")]
-    {
-        let answer = world.expect(501, method, &format!("/session/{id}/{name}"), json!({})).await;
+    for method in ["POST", "DELETE"] {
+        let answer = world.expect(501, method, &format!("/session/{id}/share"), json!({})).await;
         assert_eq!(answer["name"], "NotImplemented", "{answer}");
     }
 }

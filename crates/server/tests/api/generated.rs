@@ -32,6 +32,7 @@ async fn furnish(world: &World) -> Known {
     Known {
         session,
         asking,
+        posing: other,
         message: text(&answer["info"]["id"]),
         part: answer["parts"][1].clone(),
         permission: text(&permission[0]["id"]),

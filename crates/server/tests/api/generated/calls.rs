@@ -16,6 +16,8 @@ pub(crate) struct Known {
     pub(crate) session: String,
     /// Waits for an answer to the permission.
     pub(crate) asking: String,
+    /// The session that waits for the question.
+    pub(crate) posing: String,
     pub(crate) message: String,
     pub(crate) part: Value,
     pub(crate) permission: String,
@@ -130,7 +132,8 @@ fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
         1 => format!("{}_{}", kind(path, name), "a".repeat(300)),
         2 => format!("{}_unknown", kind(path, name)),
         _ => match kind(path, name) {
-            "ses" if path.contains("/permissions/") => known.asking.clone(),
+            "ses" if path.contains("/permission") => known.asking.clone(),
+            "ses" if path.contains("/question/") => known.posing.clone(),
             "ses" => known.session.clone(),
             "msg" => known.message.clone(),
             "prt" => known.part["id"].as_str().unwrap().to_owned(),
@@ -147,8 +150,8 @@ fn kind(path: &str, name: &str) -> &'static str {
         "messageID" => "msg",
         "partID" => "prt",
         "permissionID" => "per",
-        _ if path.starts_with("/permission") => "per",
         _ if path.starts_with("/api/permission/saved") => "psv",
+        _ if path.contains("/permission/") => "per",
         _ => "que",
     }
 }
@@ -194,7 +197,7 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
     let names: Vec<_> = value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
     // What is undone begins with a message that there is.
     if !names.is_empty()
-        && names.iter().all(|name| name == "messageID" || name == "partID")
+        && names.iter().all(|name| ["messageID", "partID", "files"].contains(&name.as_str()))
         && dice.roll(2) == 0
     {
         value = json!({ "messageID": known.message });
