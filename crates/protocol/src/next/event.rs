@@ -433,7 +433,7 @@ fn part_bodies(moment: Moment, part: &Part) -> Vec<NextBody> {
         PartBody::StepFinish(finish) => NextBody::StepEnded {
             moment,
             assistant_message_id: message_id,
-            finish: message::finish_name(&finish.reason),
+            finish: message::finish_name(finish.reason),
             cost: finish.cost,
             tokens: finish.tokens.clone().into(),
             snapshot: finish.snapshot.clone(),

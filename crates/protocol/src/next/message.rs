@@ -320,7 +320,7 @@ fn answered(step: &Step, parts: &[Part]) -> AssistantMessage {
         model: model(step),
         content,
         snapshot: Some(snapshot).filter(|snapshot| *snapshot != Snapshots::default()),
-        finish: step.finish.map(|finish| finish_name(&finish)),
+        finish: step.finish.map(finish_name),
         cost: Some(step.cost),
         tokens: Some(step.tokens.clone().into()),
         error: step.error.as_ref().map(|error| Wrong::new(error.message())),
@@ -337,7 +337,7 @@ pub(super) fn model(step: &Step) -> NextModel {
 }
 
 /// A finish reason as the wire spells it.
-pub(super) fn finish_name(finish: &crate::message::Finish) -> String {
+pub(super) fn finish_name(finish: crate::message::Finish) -> String {
     serde_json::to_value(finish).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

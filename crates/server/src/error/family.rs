@@ -80,10 +80,18 @@ fn newer(refusal: Refusal, path: &str) -> WireError {
             TaggedError::Conflict { message, resource: Some(session_id), extra: Rest::NONE }
         }
         WireError::Tagged(body) => body,
+        WireError::Named(_) if fault == Fault::NotFound && subject.is_none() => return nothing_there(&body),
         WireError::Named(body) => return WireError::Tagged(tagged(fault, body, subject, path)),
         other @ WireError::Other(_) => return other,
     };
     WireError::Tagged(body)
+}
+
+/// Something is missing for which this wire has no word of its own.
+fn nothing_there(body: &WireError) -> WireError {
+    let message = body.message().unwrap_or_default();
+    let fields = [("_tag", tag(Fault::NotFound).to_owned()), ("message", message)];
+    WireError::Other(fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
 fn tagged(
@@ -136,7 +144,7 @@ fn tag(fault: Fault) -> &'static str {
 fn newer_schema(fault: Fault) -> Value {
     let text = json!({ "type": "string" });
     let tags = match fault {
-        Fault::NotFound => json!({ "enum": ["SessionNotFoundError", "MessageNotFoundError"] }),
+        Fault::NotFound => json!({ "enum": [tag(fault), "SessionNotFoundError", "MessageNotFoundError"] }),
         Fault::BadRequest => json!({ "enum": [tag(fault), "InvalidCursorError"] }),
         _ => json!({ "const": tag(fault) }),
     };

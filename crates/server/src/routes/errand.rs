@@ -54,6 +54,7 @@ async fn shell(
 
 /// Which model is to write it.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct InitInput {
     #[serde(rename = "messageID")]
     message_id: MessageId,

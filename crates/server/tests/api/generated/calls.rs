@@ -193,6 +193,9 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
         value["providerID"] = json!("demo");
         value["modelID"] = json!("demo");
     }
+    if value.pointer("/model/id").is_some() && dice.roll(2) == 0 {
+        value["model"] = json!({ "providerID": "demo", "id": "demo" });
+    }
     // A command of the interface has to be one that it knows, and a patch one that git understands.
     let names: Vec<_> = value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
     // What is undone begins with a message that there is.
