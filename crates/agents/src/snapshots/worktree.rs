@@ -92,7 +92,7 @@ impl Worktree {
             match shadow.compare(&tree, to, &files, cancel).await {
                 Ok(found) => diffs.extend(found.into_iter().map(wire)),
                 Err(error) => {
-                    tracing::debug!(%error, tree = tree.as_str(), "a snapshot could not be compared")
+                    tracing::debug!(%error, tree = tree.as_str(), "a snapshot could not be compared");
                 }
             }
         }
