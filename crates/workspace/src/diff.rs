@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn hunks_say_where_and_what() {
-        let before: String = (1..=20).map(|line| format!("{line}\n")).collect();
+        let numbers: Vec<String> = (1..=20).map(|line| line.to_string()).collect();
+        let before = format!("{}\n", numbers.join("\n"));
         let after = before.replace("10\n", "ten\n10b\n");
         let lines = [" 6", " 7", " 8", " 9", "-10", "+ten", "+10b", " 11", " 12", " 13", " 14"];
         let lines = lines.map(str::to_owned).to_vec();

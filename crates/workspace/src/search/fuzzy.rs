@@ -14,8 +14,9 @@ const FOUND: i64 = 16;
 const TOGETHER: i64 = 24;
 /// For a letter that begins a word.
 const BEGINS: i64 = 20;
-/// For finding everything in the file's name.
-const IN_NAME: i64 = 60;
+/// For every letter, if all of them are in the file's name. Less than for one that begins a word: of a short query a
+/// directory that begins with it is meant, and not a name in which its letters are scattered.
+const IN_NAME: i64 = 10;
 
 /// The letters of a query that count.
 pub(super) fn letters(query: &str) -> Vec<char> {
@@ -37,9 +38,10 @@ pub(super) fn score(query: &[char], path: &str) -> Option<i64> {
     let body = path.strip_suffix(&['/']).unwrap_or(path);
     let name = body.iter().rposition(|letter| *letter == '/').map_or(0, |slash| slash + 1);
     let starts = path.iter().enumerate().filter(|(_, letter)| same(**letter, *first)).map(|(at, _)| at);
+    let in_name = IN_NAME.saturating_mul(i64::try_from(query.len()).unwrap_or_default());
     let best = starts.filter_map(|start| {
         let score = from(query, path, start)?;
-        Some(score + if start >= name { IN_NAME } else { 0 })
+        Some(score + if start >= name { in_name } else { 0 })
     });
     best.max().map(|score| score - length)
 }
