@@ -80,8 +80,8 @@ fn agent(
 }
 
 /// The rules of a turn: the agent's, those for children, the session's.
-pub(super) fn rules(agent: Option<&Agent>, session: &Session) -> Vec<Rule> {
-    let mut rules = agent.map_or_else(defaults, |agent| agent.permission.clone());
+pub(super) fn rules(agent: &Agent, session: &Session) -> Vec<Rule> {
+    let mut rules = agent.permission.clone();
     if session.parent_id.is_some() {
         let unnamed: Vec<&str> = NOT_FOR_CHILDREN
             .into_iter()
@@ -131,11 +131,11 @@ mod tests {
         let (parent, child) = (session(""), session(r#","parentID":"ses_0""#));
         let says = |rules: Vec<Rule>| evaluate(rules.iter(), "task", "general");
         let agents = built_in(&[]);
-        let general = agents.iter().find(|agent| agent.name == "general");
+        let general = agents.iter().find(|agent| agent.name == "general").unwrap();
         assert_eq!(says(rules(general, &parent)), Action::Allow);
         assert_eq!(says(rules(general, &child)), Action::Deny);
         let trusted = &built_in(&[Rule::new("task", "*", Action::Allow)])[2];
-        assert_eq!(says(rules(Some(trusted), &child)), Action::Allow);
+        assert_eq!(says(rules(trusted, &child)), Action::Allow);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) async fn prepare(inner: &Inner, draft: Draft<'_>) -> Result<Prepared,
         let most = limits::ATTACHMENTS;
         return Err(format!("a prompt may have at most {most} files attached, this one has {files}"));
     }
-    let mut desk = Desk::new(inner, draft.session, draft.agent, draft.approved);
+    let mut desk = Desk::new(inner, draft.session, draft.agent, draft.approved)?;
     let mut prepared = Prepared::default();
     for PartInput { id, body } in draft.parts {
         let piece = match body {

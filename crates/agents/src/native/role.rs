@@ -16,10 +16,8 @@ use super::{Inner, agent};
 
 /// Who answers.
 pub(super) struct Role<'a> {
-    /// The agent's name.
-    pub(super) name: String,
-    /// The agent, if it is one of ours.
-    pub(super) agent: Option<&'a Agent>,
+    /// The agent.
+    pub(super) agent: &'a Agent,
     /// The model.
     pub(super) voice: Voice,
 }
@@ -35,7 +33,21 @@ pub(super) struct Voice {
 impl Inner {
     /// An agent on a model, or why that is not possible.
     pub(super) fn role(&self, name: &str, model: &ModelRef) -> Result<Role<'_>, String> {
-        Ok(Role { name: name.to_owned(), agent: self.agent(name), voice: self.voice(model)? })
+        Ok(Role { agent: self.known_agent(name)?, voice: self.voice(model)? })
+    }
+
+    /// An agent by name, or why nobody can work as it. A prompt may name one that was configured after this loop was
+    /// made; its rules are not known here, and no others will do.
+    pub(super) fn known_agent(&self, name: &str) -> Result<&Agent, String> {
+        self.agent(name).ok_or_else(|| {
+            let shown = self.options.agents.iter().filter(|agent| agent.hidden != Some(true));
+            let known: Vec<&str> = shown.map(|agent| agent.name.as_str()).collect();
+            format!(
+                "there is no agent \"{name}\" here (known agents: {}); if it was configured just now, send the prompt \
+                 again when the session is idle",
+                known.join(", ")
+            )
+        })
     }
 
     /// An agent by name.
@@ -87,12 +99,10 @@ impl Role<'_> {
     /// A request with nothing in it but what the agent and the model bring along.
     pub(super) fn request(&self, session: &Session) -> Request {
         let mut request = self.voice.request(session);
-        if let Some(agent) = self.agent {
-            let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
-            request.sampling =
-                Sampling { temperature: number(agent.temperature), top_p: number(agent.top_p) };
-            request.options.clone_from(&agent.options);
-        }
+        let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
+        request.sampling =
+            Sampling { temperature: number(self.agent.temperature), top_p: number(self.agent.top_p) };
+        request.options.clone_from(&self.agent.options);
         request
     }
 }

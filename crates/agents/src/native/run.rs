@@ -250,7 +250,7 @@ impl<'a> Loop<'a> {
         let bench = Bench::new(&options.agents, &options.tools, &permissions);
         let prompt = self.asked.clone();
         let off = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
-        let most = role.agent.and_then(|agent| agent.steps).or(options.limits.steps.map(NonZeroU32::get));
+        let most = role.agent.steps.or(options.limits.steps.map(NonZeroU32::get));
         let most = most.unwrap_or(limits::STEPS).max(1);
         if self.steps >= most {
             let message = format!("The turn has taken {most} steps, which is as many as its agent may take.");
@@ -270,7 +270,7 @@ impl<'a> Loop<'a> {
             worktree: system::worktree(session),
             model: &role.voice.model,
             now: self.inner.clock.now(),
-            prompt: role.agent.and_then(|agent| agent.prompt.as_deref()),
+            prompt: role.agent.prompt.as_deref(),
             instructions: &self.instructions,
             skills,
             structured: schema.is_some(),
@@ -281,7 +281,7 @@ impl<'a> Loop<'a> {
         request.system = scene.prompt();
         request.messages = context::conversation(history, &role.voice.model);
         let before = history.last_answer().map(|answer| answer.agent.as_str());
-        if let Some(reminder) = system::reminder(&role.name, before) {
+        if let Some(reminder) = system::reminder(&role.agent.name, before) {
             context::remind(&mut request.messages, reminder);
         }
         if !stage.last {

@@ -35,10 +35,17 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(inner: &'a Inner, session: &'a Session, agent: &str, approved: Vec<Rule>) -> Self {
-        let rules = agent::rules(inner.agent(agent), session);
+    /// For an agent that is known here: the rules of no other say what it may read.
+    pub(super) fn new(
+        inner: &'a Inner,
+        session: &'a Session,
+        agent: &str,
+        approved: Vec<Rule>,
+    ) -> Result<Self, String> {
+        let rules = agent::rules(inner.known_agent(agent)?, session);
         let permissions = Permissions::new(rules, approved);
-        Self { inner, session, permissions, deadline: Instant::now() + limits::ATTACH, attached: 0 }
+        let deadline = Instant::now() + limits::ATTACH;
+        Ok(Self { inner, session, permissions, deadline, attached: 0 })
     }
 
     /// Reads one attachment. An error refuses the prompt.

@@ -100,6 +100,33 @@ async fn a_prompt_that_joins_is_answered_next_by_whom_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_works_for_an_agent_whose_rules_are_not_known() {
+    let puppet = Puppet::new([
+        Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
+        Reply::call("c2", "write", json!({ "filePath": "never", "content": "" })),
+    ]);
+    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
+    let session = world.session().await;
+    world.sessions.submit(&session.id, input("one")).await.unwrap();
+    // An agent that was configured when the turn was running already.
+    let careful = |text: &str| PromptInput { agent: Some("careful".into()), ..input(text) };
+    let mut attached = careful("three");
+    let file = json!({ "type": "file", "mime": "text/plain", "url": "file:README.md" });
+    attached.parts.push(serde_json::from_value(file).unwrap());
+    let refused = world.sessions.submit(&session.id, attached).await.unwrap_err().to_string();
+    assert!(refused.contains("there is no agent \"careful\" here"), "{refused}");
+    world.sessions.submit(&session.id, careful("two")).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Error, 1));
+    assert!(!world.project.path().join("never").exists());
+    let said = world.seen.iter().find_map(|event| match &event.body {
+        EventBody::SessionError(it) => it.error.as_ref().map(|error| error.message().to_owned()),
+        _ => None,
+    });
+    insta::assert_snapshot!(said.unwrap(), @r#"there is no agent "careful" here (known agents: build, plan, general, explore); if it was configured just now, send the prompt again when the session is idle"#);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
     let puppet = Puppet::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
