@@ -89,8 +89,8 @@ async fn while_a_command_runs() {
         },
         _ => None,
     };
-    let (session, took) = stopped_at(&mut world, "sleeper", |body| process(body).is_some()).await;
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    // Processes do not know of a paused clock, so how long it takes is not measured here.
+    let (session, _) = stopped_at(&mut world, "sleeper", |body| process(body).is_some()).await;
     let id = world.seen.iter().find_map(|event| process(&event.body)).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", id.trim())).exists());
     let tools = world.tools(&session).await;

@@ -1,4 +1,4 @@
-//! Stopping three hundred turns at random moments: each becomes idle at once, leaves nothing running, and leaves a
+//! Stopping three hundred turns at random moments: each becomes idle, leaves nothing running, and leaves a
 //! conversation that any provider accepts.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use llm::demo::Scenarios;
 use llm::{AssistantContent, Message};
 use protocol::message::ModelRef;
 use protocol::{EndReason, EventBody, Part, PartBody, Session, SessionStatus, ToolState};
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
 use super::harness::World;
 use super::processes::marked;
@@ -22,10 +22,9 @@ const TURNS: u64 = 300;
 /// How many of them go on at the same time.
 const TOGETHER: usize = 6;
 
-/// How long stopping may take. Nearly all have to keep to the first; a machine that is busy with other things may
-/// hold up a few, which have to keep to the second.
-const PROMPT: Duration = Duration::from_secs(1);
-const AT_MOST: Duration = Duration::from_secs(3);
+/// When stopping counts as hanging. That it takes less than a second is a matter of the engine's patience, which is
+/// tested with a clock of its own; how long the machine takes on top says something about the machine.
+const HANGS: Duration = Duration::from_mins(1);
 
 /// What is going on when the turn is stopped.
 #[derive(Debug, Clone, Copy)]
@@ -99,8 +98,8 @@ fn arrived(place: Place, body: &EventBody) -> bool {
     }
 }
 
-/// Stops one turn; answers how long that took.
-async fn stop(number: u64) -> Duration {
+/// Stops one turn.
+async fn stop(number: u64) {
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (number + 1).wrapping_mul(0xD129_0CD2_25B1_91E5));
     dice.below(1);
     let place = PLACES[usize::try_from(number).unwrap() % PLACES.len()];
@@ -120,9 +119,10 @@ async fn stop(number: u64) -> Duration {
         );
     }
     sleep(Duration::from_millis(dice.below(60))).await;
-    let start = Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
-    let took = start.elapsed();
+    let stopped = timeout(HANGS, world.sessions.abort(&session.id)).await;
+    stopped.unwrap_or_else(|_| panic!("turn {number} in {place:?} does not stop")).unwrap();
+    // Whoever is told that the turn was stopped finds it stopped.
+    assert!(world.sessions.statuses(None).await.unwrap().is_empty(), "turn {number} in {place:?} is busy");
     let left = marked(&format!("BATON_TEST_MARK={mark}"));
     assert!(left.is_empty(), "turn {number} in {place:?} left {left:?} running");
     let idle = |body: &EventBody| matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
@@ -133,8 +133,6 @@ async fn stop(number: u64) -> Duration {
     }
     assert!(world.sessions.permissions(None).await.unwrap().is_empty(), "turn {number} left a request");
     assert!(!world.project.path().join("never").exists());
-    assert!(took <= AT_MOST, "turn {number} in {place:?} took {took:?} to stop");
-    took
 }
 
 /// Ended as aborted, with nothing open and an answer to every call.
@@ -165,13 +163,9 @@ async fn check(world: &World, session: &Session, number: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_can_be_stopped_at_any_moment() {
-    let mut times = Vec::new();
     let numbers: Vec<u64> = (0..TURNS).collect();
     for together in numbers.chunks(TOGETHER) {
-        times.extend(join_all(together.iter().map(|number| tokio::spawn(stop(*number)))).await);
+        let stopped = join_all(together.iter().map(|number| tokio::spawn(stop(*number)))).await;
+        stopped.into_iter().for_each(Result::unwrap);
     }
-    let mut times: Vec<Duration> = times.into_iter().map(Result::unwrap).collect();
-    times.sort();
-    let late = times.iter().filter(|took| **took > PROMPT).count();
-    assert!(late * 50 <= times.len(), "{late} of {} turns took longer than {PROMPT:?}", times.len());
 }
