@@ -125,6 +125,8 @@ pub enum AgentEvent {
         /// An error that belongs to a step that did finish (a content filter).
         error: Option<MessageError>,
     },
+    /// What the open step has changed, which will not be finished.
+    Patched(PatchPart),
     /// The attempt failed after it had said something: what it said is taken back, so that no client
     /// shows it twice. The step stays open for the next attempt.
     AttemptWithdrawn,

@@ -216,7 +216,22 @@ impl Loop<'_> {
         let (snapshot, patch) = self.changes.finish().await;
         let changed = patch.is_some();
         self.turn.emit(end(snapshot, patch)).await;
-        if changed && let Some(diffed) = self.changes.diffed().await {
+        if changed {
+            self.sum_up().await;
+        }
+    }
+
+    /// Says what a step has changed that is left unfinished, if there is one.
+    pub(super) async fn leave(&self) {
+        if let (_, Some(patch)) = self.changes.finish().await {
+            self.turn.emit(AgentEvent::Patched(patch)).await;
+            self.sum_up().await;
+        }
+    }
+
+    /// Says what was changed altogether.
+    async fn sum_up(&self) {
+        if let Some(diffed) = self.changes.diffed().await {
             self.turn.emit(diffed).await;
         }
     }

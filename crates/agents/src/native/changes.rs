@@ -3,6 +3,9 @@
 //! A snapshot is taken at the beginning of a turn, before the first thing in a step that writes, and after the last.
 //! Steps that only talk or read cost nothing. See [`crate::snapshots`] for how the changes of several sessions are told
 //! apart.
+//!
+//! An abort stops what looks at files before something is done to them. It does not stop what looks afterwards, as far
+//! as the engine's patience with an aborted turn goes: what was done is to be known, so that it can be taken back.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,6 +15,7 @@ use engine::ports::Origins;
 use engine::session::Turn;
 use protocol::part::PatchPart;
 use protocol::{AgentEvent, Extra};
+use tokio_util::sync::CancellationToken;
 use workspace::snapshot::Tree;
 
 use crate::snapshots::{Moment, Snapshots, Visit, Worktree};
@@ -75,8 +79,8 @@ impl<'a> Changes<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn track(&self, place: &Place) -> Option<Tree> {
-        let tree = place.worktree.track(self.turn.cancellation()).await?;
+    async fn track(&self, place: &Place, cancel: &CancellationToken) -> Option<Tree> {
+        let tree = place.worktree.track(cancel).await?;
         self.state().latest = Some(tree.clone());
         Some(tree)
     }
@@ -86,7 +90,8 @@ impl<'a> Changes<'a> {
         let place = self.place.as_ref()?;
         self.state().step = Step { since: Some(place.visit.moment()), ..Step::default() };
         let latest = self.state().latest.clone();
-        let latest = if latest.is_some() { latest } else { self.track(place).await };
+        let latest =
+            if latest.is_some() { latest } else { self.track(place, self.turn.cancellation()).await };
         latest.map(|tree| tree.as_str().to_owned())
     }
 
@@ -95,7 +100,7 @@ impl<'a> Changes<'a> {
     pub(super) async fn before(&self, files: impl IntoIterator<Item = &Path>) {
         let Some(place) = &self.place else { return };
         if self.state().step.before.is_none() {
-            let before = self.track(place).await;
+            let before = self.track(place, self.turn.cancellation()).await;
             self.state().step.before = before;
         }
         self.claim(place, files);
@@ -117,7 +122,7 @@ impl<'a> Changes<'a> {
     pub(super) async fn around(&self) -> Option<Around> {
         let place = self.place.as_ref()?;
         let since = place.visit.moment();
-        let before = self.track(place).await?;
+        let before = self.track(place, self.turn.cancellation()).await?;
         self.state().step.before.get_or_insert_with(|| before.clone());
         Some(Around { since, before })
     }
@@ -125,14 +130,16 @@ impl<'a> Changes<'a> {
     /// It has run: what has changed and is nobody else's is ours.
     pub(super) async fn settle(&self, around: Option<Around>) {
         let (Some(place), Some(Around { since, before })) = (&self.place, around) else { return };
-        let Some(after) = self.track(place).await else { return };
-        let changed = place.worktree.changed(&before, &after, self.turn.cancellation()).await;
+        let unstopped = CancellationToken::new();
+        let Some(after) = self.track(place, &unstopped).await else { return };
+        let changed = place.worktree.changed(&before, &after, &unstopped).await;
         let others = place.visit.others(&since);
         place.visit.claim(changed.difference(&others).map(AsRef::as_ref));
         self.state().step.after = Some(after);
     }
 
-    /// A step ends: the tree as far as it is known, and what the step has changed.
+    /// A step ends: the tree as far as it is known, and what the step has changed. After that nothing until the next
+    /// one begins.
     pub(super) async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
         let Some(place) = &self.place else { return (None, None) };
         let step = std::mem::take(&mut self.state().step);
@@ -151,11 +158,12 @@ impl<'a> Changes<'a> {
         }
         // Without one of its own: a subagent has done it all.
         let before = step.before.or_else(|| self.state().latest.clone())?;
+        let unstopped = CancellationToken::new();
         let after = match step.after {
             Some(after) => after,
-            None => self.track(place).await?,
+            None => self.track(place, &unstopped).await?,
         };
-        let changed = place.worktree.changed(&before, &after, self.turn.cancellation()).await;
+        let changed = place.worktree.changed(&before, &after, &unstopped).await;
         let files: BTreeSet<String> =
             changed.intersection(&own).map(|file| file.to_string_lossy().into_owned()).collect();
         let hash = before.as_str().to_owned();
@@ -189,9 +197,9 @@ impl<'a> Changes<'a> {
             let state = self.state();
             (state.prompt.clone(), state.session.clone().unwrap_or_default(), state.latest.clone()?)
         };
-        let cancel = self.turn.cancellation();
-        let prompt = worktree.compare(&prompt, &latest, cancel).await;
-        let session = worktree.compare(&session, &latest, cancel).await;
+        let unstopped = CancellationToken::new();
+        let prompt = worktree.compare(&prompt, &latest, &unstopped).await;
+        let session = worktree.compare(&session, &latest, &unstopped).await;
         Some(AgentEvent::Diffed { prompt, session })
     }
 }

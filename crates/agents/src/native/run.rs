@@ -132,6 +132,7 @@ impl<'a> Loop<'a> {
             Some((at, message)) => timeout_at(at, self.work()).await.unwrap_or(TurnEnd::Budget { message }),
             None => self.work().await,
         };
+        self.leave().await;
         if end == TurnEnd::Completed && self.inner.options.compaction.prune == Some(true) {
             self.prune().await;
         }

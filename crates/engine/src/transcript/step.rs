@@ -114,6 +114,9 @@ impl Step {
                 });
             }
             AgentEvent::AttemptWithdrawn => self.withdraw(emit),
+            AgentEvent::Patched(patch) => {
+                emit.part(emit.new_part(&self.message.id, PartBody::Patch(patch)));
+            }
             // Told with the next change of the message.
             AgentEvent::Structured(value) => self.message.structured = Some(value),
             AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error } => {

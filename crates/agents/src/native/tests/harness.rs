@@ -119,7 +119,8 @@ impl World {
         Self::made_of(Arc::new(demo), Options::default(), Vec::new(), limits).await
     }
 
-    async fn made_of(
+    /// The same with all that can be chosen.
+    pub(super) async fn made_of(
         model: Arc<dyn Model>,
         options: Options,
         commands: Vec<Command>,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::limits::Limits;
 use protocol::message::ModelRef;
 use protocol::part::PatchPart;
 use protocol::prompt::PromptInput;
@@ -27,11 +28,15 @@ struct Repository {
 
 impl Repository {
     async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
+        Self::bounded(steps, Limits::default()).await
+    }
+
+    async fn bounded(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
         let data = TempDir::new().unwrap();
         let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
         let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
         let options = Options { agents, snapshots, ..Options::default() };
-        let world = World::around(Arc::new(Puppet::new(steps)), options).await;
+        let world = World::made_of(Arc::new(Puppet::new(steps)), options, Vec::new(), limits).await;
         git(world.project.path(), "init -q").await;
         git(world.project.path(), "add .").await;
         git(world.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
@@ -80,6 +85,18 @@ fn write(id: &str, file: &str, content: &str) -> Reply {
 
 fn bash(id: &str, command: &str) -> Reply {
     Reply::call(id, "bash", json!({ "command": command }))
+}
+
+/// Whether a command has begun, which is after the tree was looked at, and has got as far as saying so.
+fn is_up(body: &EventBody) -> bool {
+    match body {
+        EventBody::PartUpdated(it) => match &it.part.body {
+            PartBody::Tool(tool) => matches!(&tool.state, ToolState::Running(running)
+                if running.metadata.as_ref().is_some_and(|shown| shown["output"] == "up\n")),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 #[tokio::test]
@@ -141,16 +158,7 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
     let mut repository = Repository::new(steps).await;
     let (slow, quick) = (repository.world.session().await, repository.world.session().await);
     repository.ask(&slow, "run it").await;
-    // Until the command has begun, which is after the tree was looked at.
-    let shows = |body: &EventBody| match body {
-        EventBody::PartUpdated(it) => match &it.part.body {
-            PartBody::Tool(tool) => matches!(&tool.state, ToolState::Running(running)
-                if running.metadata.as_ref().is_some_and(|shown| shown["output"] == "up\n")),
-            _ => false,
-        },
-        _ => false,
-    };
-    repository.world.until(shows).await;
+    repository.world.until(is_up).await;
     repository.turn(&quick, "write it").await;
     // A person works here, too, while no command of the second session runs.
     std::fs::write(repository.world.project.path().join("README.md"), "A person was here.\n").unwrap();
@@ -171,6 +179,25 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
     repository.world.sessions.revert(&quick.id, prompt, None).await.unwrap();
     assert_eq!((repository.read("quick.txt"), repository.read("third.txt")), (None, None));
     assert_eq!(repository.read("slow.txt").as_deref(), Some("own\n"), "what the other one did stays");
+}
+
+#[tokio::test]
+async fn what_an_aborted_step_did_can_be_taken_back() {
+    let command = json!({ "command": "echo new > new.txt; echo up; sleep 600" });
+    let steps = [write("1", "a.txt", "a").and_call("2", "bash", command)];
+    // However busy the machine is, there is time to look at the files.
+    let limits = Limits { runner_grace: Duration::from_mins(10), ..Limits::default() };
+    let mut repository = Repository::bounded(steps, limits).await;
+    let session = repository.world.session().await;
+    repository.ask(&session, "please").await;
+    repository.world.until(is_up).await;
+    repository.world.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(repository.patches(&session).await, [["a.txt", "new.txt"]]);
+    let stored = repository.world.sessions.get(&session.id).await.unwrap();
+    assert_eq!(stored.summary.unwrap().files, 2);
+    let prompt = repository.world.messages(&session).await[0].info.id().clone();
+    repository.world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    assert_eq!((repository.read("a.txt"), repository.read("new.txt")), (None, None));
 }
 
 #[tokio::test]
