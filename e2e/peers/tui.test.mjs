@@ -8,8 +8,14 @@ import { Model } from "./support/model.mjs"
 import { environment, opencode, startBaton } from "./support/peers.mjs"
 import { Terminal } from "./support/terminal.mjs"
 
+// How often, and how long, Enter is tried on a slash command.
+const ATTEMPTS = 5
+const TAKEN_MS = 3_000
+
 describe("the terminal interface", () => {
   let model, baton, terminals
+  // Every terminal has a name of its own: one that is being closed still holds its socket.
+  let opened = 0
   before(async () => {
     model = await Model.start()
     baton = await startBaton(model, { args: ["--print-logs", "--log-level", "debug"] })
@@ -27,7 +33,7 @@ describe("the terminal interface", () => {
   // Attaches, and waits until this is on the screen: without a session, until prompts can be typed.
   const open = async (args, wanted) => {
     const command = opencode("attach", baton.url, ...args)
-    const name = `terminal-${terminals.length}`
+    const name = `terminal-${(opened += 1)}`
     const terminal = await Terminal.start(baton.world, name, command, environment(baton.world))
     terminals.push(terminal)
     await terminal.shows(wanted)
@@ -44,9 +50,16 @@ describe("the terminal interface", () => {
 
   // A slash command: typed, offered and chosen.
   const slash = async (terminal, name) => {
+    const offer = new RegExp(`/${name}\\s+\\S`)
     await terminal.type(`/${name}`)
-    await terminal.shows(new RegExp(`/${name}\\s+\\S`))
-    await terminal.press("Enter")
+    await terminal.shows(offer)
+    // While the offers are still being narrowed down, Enter is not taken.
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      await terminal.press("Enter")
+      const gone = await terminal.hides(offer, { ms: TAKEN_MS }).catch(() => undefined)
+      if (gone !== undefined) return
+    }
+    assert.fail(`/${name} was not taken:\n${await terminal.screen()}`)
   }
 
   const json = async (target) => (await baton.fetch(target)).json()
