@@ -34,6 +34,7 @@ mod fill;
 mod guidance;
 mod history;
 pub mod limits;
+pub mod mcp;
 mod options;
 pub mod permission;
 mod prepare;
@@ -47,6 +48,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod title;
+mod tls;
 mod tools;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ mod entry;
 mod figures;
 mod ground;
 mod guidance;
+mod mcp;
 mod options;
 mod providers;
 mod settings;
@@ -85,7 +86,8 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let places = places(options)?;
     let directory = text(directory)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let ground = Ground::new(options, places.clone(), clock.clone(), random.clone())?;
+    let bus = Arc::new(Bus::default());
+    let ground = Ground::new(options, places.clone(), clock.clone(), random.clone(), &bus)?;
     let facts = facts(&ground, directory);
     let snapshots = ground.snapshots.clone();
     let directories = Arc::new(Directories::new(ground));
@@ -93,7 +95,6 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         .setup(&facts.directory)
         .await
         .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-    let bus = Arc::new(Bus::default());
     let store = open(&places, &bus)?;
     let sessions = Sessions::new(Parts {
         log: store.clone(),
@@ -135,6 +136,7 @@ impl Engine {
     /// Ends what is running and closes the store.
     pub(crate) async fn close(&self) {
         self.sessions.shutdown().await;
+        self.instances.close().await;
         // It was never written by a program that did not listen.
         let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
         if let Err(error) = self.store.close().await {

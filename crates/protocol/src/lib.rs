@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod id;
 pub mod login;
+pub mod mcp;
 pub mod message;
 pub mod next;
 pub mod number;

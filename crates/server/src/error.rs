@@ -43,6 +43,8 @@ pub enum Fault {
     ProjectGone,
     /// Git would not apply the patch.
     NotApplied,
+    /// There is no such MCP server.
+    ServerGone,
     /// There is something here, but not by this method.
     MethodNotAllowed,
     /// The body took too long to arrive.
@@ -70,9 +72,11 @@ impl Fault {
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::Configuration | Self::NotApplied => StatusCode::BAD_REQUEST,
-            Self::NotFound | Self::PermissionGone | Self::QuestionGone | Self::ProjectGone => {
-                StatusCode::NOT_FOUND
-            }
+            Self::NotFound
+            | Self::PermissionGone
+            | Self::QuestionGone
+            | Self::ProjectGone
+            | Self::ServerGone => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::CONFLICT,
@@ -96,6 +100,7 @@ impl Fault {
             Self::QuestionGone => "QuestionNotFoundError",
             Self::ProjectGone => "ProjectNotFoundError",
             Self::NotApplied => "VcsApplyError",
+            Self::ServerGone => "McpServerNotFoundError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
             Self::Busy => "SessionBusyError",
@@ -129,6 +134,7 @@ impl Fault {
             Self::Broken => data(Some(("ref", json!({ "type": "string", "pattern": "^err_" })))),
             Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
             Self::ProjectGone => tagged("projectID"),
+            Self::ServerGone => tagged("name"),
             Self::Busy => tagged("sessionID"),
             Self::NotApplied => data(Some(("reason", json!({ "enum": ["non-git", "not-clean"] })))),
             Self::Configuration => data(Some(("path", text.clone()))),
@@ -171,6 +177,13 @@ impl Error {
     /// There is no such permission, or it waits no longer.
     pub fn permission_gone(id: &PermissionId) -> Self {
         engine::Error::NoRequest { kind: "Permission", id: id.to_string() }.into()
+    }
+
+    /// There is no such MCP server.
+    pub(crate) fn no_server(name: &str) -> Self {
+        let message = format!("There is no MCP server \"{name}\" in this directory.");
+        let (name, extra) = (name.to_owned(), Rest::NONE);
+        Self::tagged(Fault::ServerGone, TaggedError::McpServerNotFound { name, message, extra })
     }
 
     /// The status it is answered with.

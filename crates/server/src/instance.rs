@@ -15,7 +15,7 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::{App, Error, error::Fault, extract::Directory};
+use crate::{App, Error, error::Fault, extract::Directory, mcp::McpServers};
 
 /// Finds what there is in a directory, and changes what decides about it.
 pub trait Instances: Send + Sync + fmt::Debug {
@@ -60,6 +60,8 @@ pub struct Instance {
     pub skills: Vec<Skill>,
     /// The merged configuration as clients may see it, without secrets.
     pub config: Value,
+    /// MCP servers; none if nobody takes care of them.
+    pub mcp: Option<Arc<dyn McpServers>>,
 }
 
 /// A configuration that cannot be used.

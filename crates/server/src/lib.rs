@@ -12,6 +12,7 @@ mod edge;
 pub mod error;
 pub mod extract;
 pub mod instance;
+pub mod mcp;
 pub mod metrics;
 pub mod openapi;
 pub mod project;

@@ -89,3 +89,39 @@ pub const TITLE_LENGTH: usize = 100;
 
 /// How long finding the instructions of a directory may take.
 pub const GUIDANCE: Duration = Duration::from_secs(5);
+
+/// How long an MCP server may take to answer, unless the configuration says otherwise.
+pub const MCP_ANSWER: Duration = Duration::from_secs(30);
+
+/// How long a turn, or somebody who asks for their status, waits for MCP servers that are still connecting.
+pub const MCP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an MCP server may take to say goodbye before it is ended.
+pub const MCP_GOODBYE: Duration = Duration::from_secs(1);
+
+/// How often in a row an MCP server that died is connected to again.
+pub const MCP_RECONNECTS: u32 = 5;
+
+/// How long is waited before the first of these; it doubles from one to the next.
+pub const MCP_BACKOFF: Duration = Duration::from_secs(1);
+
+/// How long a connection has to last for its death not to be counted with those before.
+pub const MCP_STEADY: Duration = Duration::from_mins(1);
+
+/// Tools, prompts or resources that are taken from one MCP server.
+pub const MCP_LISTED: usize = 1_000;
+
+/// Pages they may come in.
+pub const MCP_PAGES: usize = 100;
+
+/// Largest schema of an MCP server's tool, in bytes; a tool with a larger one is left out.
+pub const MCP_SCHEMA: usize = 256 * 1024;
+
+/// Longest description or instructions of an MCP server that models are told, in characters.
+pub const MCP_WORDS: usize = 16_000;
+
+/// Largest structured result of an MCP server's tool that clients are shown, in bytes.
+pub const MCP_STRUCTURED: usize = 64 * 1024;
+
+/// Longest name of a tool: providers refuse longer ones, and with them the whole step.
+pub const TOOL_NAME: usize = 64;

@@ -10,6 +10,7 @@ use protocol::message::ModelRef;
 use super::agent::built_in;
 use super::guidance::Instructions;
 use super::limits;
+use super::mcp::Servers;
 use super::tools::ToolOptions;
 use crate::Snapshots;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub tools: ToolOptions,
     /// Where the files of worktrees are remembered, so that what is done to them can be taken back.
     pub snapshots: Option<Arc<Snapshots>>,
+    /// Who else brings tools along.
+    pub mcp: Servers,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             hidden: Vec::new(),
             tools: ToolOptions::default(),
             snapshots: None,
+            mcp: Servers::default(),
         }
     }
 }
@@ -75,6 +79,7 @@ impl fmt::Debug for Options {
             .field("hidden", &self.hidden)
             .field("tools", &self.tools)
             .field("snapshots", &self.snapshots)
+            .field("mcp", &self.mcp)
             .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,8 @@
 mod command;
 mod rules;
 
+use std::borrow::Cow;
+
 use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
@@ -17,7 +19,7 @@ use super::tools::Failure;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wish {
     /// Which permission it needs.
-    pub(super) permission: &'static str,
+    pub(super) permission: Cow<'static, str>,
     /// What it needs it for. All of it has to be allowed.
     pub(super) patterns: Vec<Pattern>,
     /// What a reply of `always` allows from then on.
@@ -106,10 +108,10 @@ impl Permissions {
                     || rule.pattern == "*"
                     || rule.pattern == pattern.text
             };
-            match evaluate(self.all().filter(counts), wish.permission, &pattern.text) {
+            match evaluate(self.all().filter(counts), &wish.permission, &pattern.text) {
                 Action::Allow => {}
                 Action::Ask => ask = true,
-                Action::Deny => return Verdict::Denied(self.about(wish.permission)),
+                Action::Deny => return Verdict::Denied(self.about(&wish.permission)),
             }
         }
         if ask { Verdict::Ask } else { Verdict::Allowed }
@@ -146,7 +148,7 @@ impl Permissions {
     async fn ask(&self, turn: &Turn, wishes: Vec<Wish>, call: Option<&str>) -> Result<(), Failure> {
         let Some(shown) = wishes.first().cloned() else { return Ok(()) };
         let ask = Ask::Permission {
-            permission: shown.permission.to_owned(),
+            permission: shown.permission.into_owned(),
             patterns: shown.patterns.into_iter().map(|pattern| pattern.text).collect(),
             metadata: shown.metadata,
             always: shown.always,
@@ -191,7 +193,7 @@ mod tests {
 
     fn wish(patterns: &[(&str, bool)]) -> Wish {
         Wish {
-            permission: "bash",
+            permission: "bash".into(),
             patterns: patterns
                 .iter()
                 .map(|(text, opaque)| Pattern { text: (*text).to_owned(), opaque: *opaque })

@@ -77,6 +77,8 @@ pub(super) struct Loop<'a> {
     pub(super) compactions: u32,
     /// Structured answers that did not fit.
     pub(super) misfits: u32,
+    /// Whether MCP servers have been waited for.
+    waited: bool,
 }
 
 /// What a step is taken with.
@@ -123,6 +125,7 @@ impl<'a> Loop<'a> {
             repeats: 0,
             compactions: 0,
             misfits: 0,
+            waited: false,
         })
     }
 
@@ -208,6 +211,7 @@ impl<'a> Loop<'a> {
     async fn step(&mut self) -> Flow {
         self.afford().await?;
         let mut history = self.history().await?;
+        self.wait_for_servers().await?;
         let stage = self.stage().await?;
         let full =
             history.last_finished().is_some_and(|last| self.inner.overflows(&stage.role.voice, &last.tokens));
@@ -240,6 +244,26 @@ impl<'a> Loop<'a> {
         }
     }
 
+    /// Waits a little for MCP servers that are still connecting, once, and tells of those it goes on without.
+    async fn wait_for_servers(&mut self) -> Flow {
+        if std::mem::replace(&mut self.waited, true) {
+            return Flow::Continue(());
+        }
+        let late = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+            late = self.inner.options.mcp.settle(limits::MCP_PATIENCE) => late,
+        };
+        if !late.is_empty() {
+            let message = format!(
+                "MCP servers are still connecting, so the turn begins without their tools: {}.",
+                late.join(", ")
+            );
+            self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+        }
+        Flow::Continue(())
+    }
+
     pub(super) async fn stage(&self) -> Flow<Stage<'a>> {
         let role = self.role()?;
         let approved = or_end(self.turn.approved().await)?;
@@ -248,7 +272,7 @@ impl<'a> Loop<'a> {
             permissions.concede("task", agent);
         }
         let options = &self.inner.options;
-        let bench = Bench::new(&options.agents, &options.tools, &permissions);
+        let bench = Bench::new(&options.agents, &options.tools, &options.mcp, &permissions);
         let prompt = self.asked.clone();
         let off = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
         let most = role.agent.steps.or(options.limits.steps.map(NonZeroU32::get));
@@ -273,6 +297,7 @@ impl<'a> Loop<'a> {
             now: self.inner.clock.now(),
             prompt: role.agent.prompt.as_deref(),
             instructions: &self.instructions,
+            servers: &self.inner.options.mcp.instructions(),
             skills,
             structured: schema.is_some(),
             last: stage.last,

@@ -71,6 +71,8 @@ pub(super) struct Scene<'a> {
     /// The agent's own words.
     pub(super) prompt: Option<&'a str>,
     pub(super) instructions: &'a [Instruction],
+    /// What MCP servers want to be known, by server.
+    pub(super) servers: &'a [(String, String)],
     /// Empty if they cannot be loaded.
     pub(super) skills: &'a [Skill],
     /// Whether the prompt wants a structured answer.
@@ -88,6 +90,11 @@ impl Scene<'_> {
         sections.extend(self.instructions.iter().filter(|it| !it.text.trim().is_empty()).map(
             |instruction| format!("Instructions from {}:\n{}", instruction.source, instruction.text.trim()),
         ));
+        sections.extend(
+            self.servers
+                .iter()
+                .map(|(name, text)| format!("Instructions from the MCP server {name}:\n{text}")),
+        );
         if !self.skills.is_empty() {
             sections.push(skills(self.skills));
         }
@@ -174,6 +181,7 @@ mod tests {
             now: 1_794_724_000_000,
             prompt: Some("You are a careful agent.\n"),
             instructions: &[instruction("/nowhere/AGENTS.md", "Use tabs.\n"), instruction("/empty", " ")],
+            servers: &[("db".into(), "Ask for tables first.".into())],
             skills: &[skill],
             structured: true,
             last: true,

@@ -8,6 +8,7 @@ mod budgets;
 mod commands;
 mod compaction;
 mod harness;
+mod mcp;
 mod outputs;
 mod patches;
 mod processes;

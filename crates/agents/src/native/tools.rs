@@ -38,6 +38,7 @@ use super::changes::Changes;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
+pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};
 pub(super) use paths::away;
@@ -48,10 +49,10 @@ pub(super) use task::{report, told};
 /// Something a model may call.
 pub(super) trait Tool: Send + Sync {
     /// The name the model calls it by.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The permission whose denial makes the tool useless.
-    fn permission(&self) -> &'static str {
+    fn permission(&self) -> &str {
         self.name()
     }
 
@@ -107,7 +108,7 @@ pub(super) struct Call<'a> {
     /// The model's id of the call.
     pub(super) id: &'a str,
     /// The tool's name.
-    pub(super) name: &'static str,
+    pub(super) name: &'a str,
     pub(super) input: &'a Extra,
 }
 
@@ -143,7 +144,7 @@ pub(super) struct Output {
 
 impl Output {
     /// An output that is all text.
-    fn new(title: impl Into<String>, text: impl Into<String>, metadata: Extra) -> Self {
+    pub(super) fn new(title: impl Into<String>, text: impl Into<String>, metadata: Extra) -> Self {
         Self { title: title.into(), text: text.into(), metadata, attachments: Vec::new() }
     }
 }
@@ -185,7 +186,7 @@ pub(super) fn object(value: Value) -> Extra {
     }
 }
 
-/// The tools of the native loop, sorted by name as they are shown to the model.
+/// The tools of the native loop.
 fn all(agents: &[Agent], skills: Vec<Skill>) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(apply_patch::ApplyPatch),

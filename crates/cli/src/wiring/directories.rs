@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
+use ::agents::native::mcp::Servers;
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use protocol::{
     Session,
     login::Login,
@@ -60,12 +61,13 @@ impl Slot {
     /// The setup as it should be now.
     async fn current(&self, ground: &Ground, directory: &str) -> Result<Arc<Setup>, Invalid> {
         let mut kept = self.setup.lock().await;
-        if let Some(setup) = kept.take()
+        let before = kept.take();
+        if let Some(setup) = &before
             && !setup.settings.is_stale().await
         {
-            return Ok(Arc::clone(kept.insert(setup)));
+            return Ok(Arc::clone(kept.insert(Arc::clone(setup))));
         }
-        let setup = Arc::new(Setup::read(ground, directory).await?);
+        let setup = Arc::new(Setup::read(ground, directory, before.as_deref()).await?);
         Ok(Arc::clone(kept.insert(setup)))
     }
 }
@@ -92,6 +94,14 @@ impl Directories {
             directory: directory.clone(),
             message: invalid.message,
         })
+    }
+
+    /// Ends what setups have started. Whoever is making one meanwhile has started nothing yet.
+    pub(super) async fn close(&self) {
+        let slots: Vec<Arc<Slot>> = self.lock().drain().map(|(_, slot)| slot).collect();
+        let setups = slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone());
+        let servers: Vec<Servers> = setups.map(|setup| setup.mcp.clone()).collect();
+        join_all(servers.iter().map(Servers::close)).await;
     }
 
     fn slot(&self, directory: &str) -> Arc<Slot> {

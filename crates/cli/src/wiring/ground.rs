@@ -7,7 +7,11 @@ use std::{
 };
 
 use ::agents::Snapshots;
-use engine::ports::{Clock, Random};
+use engine::{
+    bus::Bus,
+    mint::Mint,
+    ports::{Clock, Random},
+};
 use llm::{
     Client,
     demo::{self, Demo, Scenarios},
@@ -15,6 +19,7 @@ use llm::{
 use store::files::{Environment, Places};
 use workspace::output::{RETENTION, Shelf};
 
+use super::mcp::Announcer;
 use crate::{
     args::Engine as Options,
     exit::{Failure, chain},
@@ -36,6 +41,8 @@ pub(super) struct Ground {
     pub(super) shelf: Shelf,
     /// Several directories may be in one worktree.
     pub(super) snapshots: Arc<Snapshots>,
+    /// Tells clients what no session tells.
+    pub(super) announcer: Announcer,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
 }
@@ -46,13 +53,16 @@ impl Ground {
         places: Places,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
+        bus: &Arc<Bus>,
     ) -> Result<Self, Failure> {
+        let mint = Arc::new(Mint::new(clock.clone(), random.clone()));
         Ok(Self {
             environment: Environment::capture(),
             demo: Arc::new(demo(options)?),
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
+            announcer: Announcer { bus: bus.clone(), mint },
             places,
             clock,
             random,

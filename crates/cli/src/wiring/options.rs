@@ -62,6 +62,7 @@ pub(super) fn native(
             ..ToolOptions::default()
         },
         snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots)),
+        ..native::Options::default()
     }
 }
 

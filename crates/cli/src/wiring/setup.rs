@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::agents::{
     Missing, Roster,
-    native::{self, Native},
+    native::{self, Native, mcp::Servers},
 };
 use llm::demo;
 use server::{Instance, instance::Invalid};
@@ -13,6 +13,7 @@ use store::files::{commands, redacted};
 use super::{
     agents, catalog,
     ground::Ground,
+    mcp::{self, Shown},
     options,
     providers::{self, Providers},
     settings::Settings,
@@ -28,16 +29,30 @@ pub(super) struct Setup {
     pub(super) shown: Arc<Instance>,
     /// Who answers prompts.
     pub(super) roster: Roster,
+    /// Who brings tools along.
+    pub(super) mcp: Servers,
 }
 
 impl Setup {
-    /// Reads the configuration of a directory and puts together what it asks for.
-    pub(super) async fn read(ground: &Ground, directory: &str) -> Result<Self, Invalid> {
+    /// Reads the configuration of a directory and puts together what it asks for. MCP servers of the setup before it
+    /// go on as they are if nothing is said otherwise about them.
+    pub(super) async fn read(
+        ground: &Ground,
+        directory: &str,
+        before: Option<&Self>,
+    ) -> Result<Self, Invalid> {
         let settings = Arc::new(Settings::read(ground, directory.into()).await?);
         let providers = providers::find(&settings);
-        let shown = shown(ground, &settings, &providers);
-        let roster = roster(ground, &settings, &shown, providers);
-        Ok(Self { settings, shown: Arc::new(shown), roster })
+        let config = &settings.loaded.config;
+        let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
+        let mcp = match same {
+            Some(before) => before.mcp.clone(),
+            None => mcp::servers(&ground.announcer, directory, config, hidden(&providers)).await,
+        };
+        let shown =
+            Instance { mcp: Some(Arc::new(Shown(mcp.clone()))), ..shown(ground, &settings, &providers) };
+        let roster = roster(ground, &settings, &shown, providers, mcp.clone());
+        Ok(Self { settings, shown: Arc::new(shown), roster, mcp })
     }
 
     /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.
@@ -61,16 +76,24 @@ fn shown(ground: &Ground, settings: &Settings, providers: &Providers) -> Instanc
         commands: native::commands::all(commands(&settings.loaded.config), &skills),
         skills,
         config,
+        mcp: None,
     }
 }
 
-fn roster(ground: &Ground, settings: &Arc<Settings>, shown: &Instance, providers: Providers) -> Roster {
+fn roster(
+    ground: &Ground,
+    settings: &Arc<Settings>,
+    shown: &Instance,
+    providers: Providers,
+    mcp: Servers,
+) -> Roster {
     let hidden = hidden(&providers);
     let default = providers.default_choice();
     let mut models = providers.into_models(&ground.client);
     models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
     let model = providers::default_model(&settings.loaded.config, default, &models);
     let options = options::native(ground, settings, shown.agents.clone(), &models, hidden);
+    let options = native::Options { mcp, ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));

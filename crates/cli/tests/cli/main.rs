@@ -12,6 +12,7 @@ mod check;
 mod config;
 mod directories;
 mod help;
+mod mcp;
 mod provider;
 mod run;
 mod serve;

@@ -1,4 +1,4 @@
-//! Ids in the path.
+//! Ids and names in the path.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;

@@ -1,16 +1,111 @@
-//! MCP servers. There are none yet, but OpenCode's clients ask at start.
+//! MCP servers: how they are, switching them on and off, adding one, and what they have to read.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::Json;
-use protocol::Extra;
+use protocol::mcp::{McpAdd, McpResource, McpStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::{extract::Directory, openapi::Route};
+use crate::{
+    Error,
+    error::Fault,
+    extract::{Body, Params},
+    instance::Here,
+    mcp::McpServers,
+    openapi::{Method, Route},
+};
+
+/// Logging in at a server, which Baton cannot do yet.
+const LOGIN: [(&str, &str, &str); 3] = [
+    ("/mcp/{name}/auth", "mcp.auth.start", "Begin to log in at an MCP server"),
+    ("/mcp/{name}/auth/callback", "mcp.auth.callback", "Finish logging in at an MCP server"),
+    ("/mcp/{name}/auth/authenticate", "mcp.auth.authenticate", "Log in at an MCP server and wait for it"),
+];
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/mcp", "mcp.status", status).summary("Get the status of the MCP servers, by name")]
+    let about_one = |route: Route| route.faults(&[Fault::ServerGone]);
+    let mut routes = vec![
+        Route::get("/mcp", "mcp.status", status).summary("Get the status of the MCP servers, by name"),
+        about_one(Route::post("/mcp", "mcp.add", add)).summary("Add an MCP server until the program ends"),
+        about_one(Route::post("/mcp/{name}/connect", "mcp.connect", connect))
+            .summary("Connect to an MCP server; whether it is connected now"),
+        about_one(Route::post("/mcp/{name}/disconnect", "mcp.disconnect", disconnect))
+            .summary("Let go of an MCP server"),
+        about_one(Route::delete("/mcp/{name}/auth", "mcp.auth.remove", forget))
+            .summary("Forget a login at an MCP server; there is none"),
+        Route::get("/experimental/resource", "experimental.resource.list", resources)
+            .summary("List what MCP servers have to read"),
+    ];
+    routes.extend(LOGIN.into_iter().map(|(path, id, summary)| {
+        about_one(Route::new(Method::Post, path, id, refuse)).summary(summary).faults(&[Fault::NotBuilt])
+    }));
+    routes
 }
 
-async fn status(_: Directory) -> Json<BTreeMap<String, Extra>> {
-    Json(BTreeMap::new())
+async fn status(Here(instance): Here) -> Json<BTreeMap<String, McpStatus>> {
+    Json(match &instance.mcp {
+        Some(servers) => servers.status().await,
+        None => BTreeMap::new(),
+    })
+}
+
+async fn add(
+    Here(instance): Here,
+    Body(input): Body<McpAdd>,
+) -> Result<Json<BTreeMap<String, McpStatus>>, Error> {
+    let servers = instance.mcp.as_ref().ok_or_else(|| Error::no_server(&input.name))?;
+    servers.add(&input.name, input.config).await;
+    Ok(Json(servers.status().await))
+}
+
+async fn connect(Here(instance): Here, Params(name): Params<String>) -> Result<Json<bool>, Error> {
+    let servers = named(instance.mcp.as_ref(), &name)?;
+    servers.connect(&name).await.map_err(|_| Error::no_server(&name))?;
+    Ok(Json(servers.status().await.get(&name) == Some(&McpStatus::Connected)))
+}
+
+async fn disconnect(Here(instance): Here, Params(name): Params<String>) -> Result<Json<bool>, Error> {
+    let servers = named(instance.mcp.as_ref(), &name)?;
+    servers.disconnect(&name).await.map_err(|_| Error::no_server(&name))?;
+    Ok(Json(true))
+}
+
+/// That something is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Forgotten {
+    /// It is.
+    success: bool,
+}
+
+/// No login is ever kept, so none is there afterwards.
+async fn forget(Here(instance): Here, Params(name): Params<String>) -> Result<Json<Forgotten>, Error> {
+    named(instance.mcp.as_ref(), &name)?;
+    Ok(Json(Forgotten { success: true }))
+}
+
+async fn refuse(Here(instance): Here, Params(name): Params<String>) -> Error {
+    match named(instance.mcp.as_ref(), &name) {
+        Ok(_) => Error::plain(
+            Fault::NotBuilt,
+            "Logging in at an MCP server is not available in this version: put a token into its `headers` in the \
+             configuration.",
+        ),
+        Err(error) => error,
+    }
+}
+
+async fn resources(Here(instance): Here) -> Json<BTreeMap<String, McpResource>> {
+    let found = match &instance.mcp {
+        Some(servers) => servers.resources().await,
+        None => Vec::new(),
+    };
+    let named = |resource: McpResource| (format!("{}:{}", resource.client, resource.uri), resource);
+    Json(found.into_iter().map(named).collect())
+}
+
+/// The servers, if there is one of this name among them.
+fn named<'a>(servers: Option<&'a Arc<dyn McpServers>>, name: &str) -> Result<&'a Arc<dyn McpServers>, Error> {
+    let servers = servers.ok_or_else(|| Error::no_server(name))?;
+    if servers.has(name) { Ok(servers) } else { Err(Error::no_server(name)) }
 }

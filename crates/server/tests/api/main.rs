@@ -11,6 +11,7 @@ mod errands;
 mod files;
 mod generated;
 mod instance;
+mod mcp;
 mod messages;
 mod newer;
 mod prompts;

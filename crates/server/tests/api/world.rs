@@ -18,7 +18,7 @@ use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-use crate::script::Cast;
+use crate::{mcp::Pretended, script::Cast};
 
 /// Nothing here takes longer, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -106,6 +106,7 @@ impl World {
             default_models: BTreeMap::from([("demo".into(), "demo".into())]),
             agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
             config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
+            mcp: Some(Arc::new(Pretended::default())),
             ..Instance::default()
         };
         let router = server::router(App::new(sessions.clone(), facts, Arc::new(Everywhere::from(instance))));

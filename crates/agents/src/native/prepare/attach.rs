@@ -133,7 +133,7 @@ impl<'a> Desk<'a> {
         });
         let (place, relative, away) = found.await?.map_err(|error| error.to_string())?;
         let read = Wish {
-            permission: "read",
+            permission: "read".into(),
             patterns: vec![Pattern::plain(relative)],
             always: Vec::new(),
             metadata: Extra::new(),

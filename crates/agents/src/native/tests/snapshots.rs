@@ -18,24 +18,34 @@ use workspace::process::{self, Exit, Spec};
 use super::harness::{Person, World};
 use super::puppet::{Puppet, Reply};
 use crate::Snapshots;
+use crate::native::mcp::Servers;
 use crate::native::{Options, built_in};
 
 /// A world whose project is a repository.
-struct Repository {
-    world: World,
+pub(super) struct Repository {
+    pub(super) world: World,
     data: TempDir,
 }
 
 impl Repository {
     async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
-        Self::bounded(steps, Limits::default()).await
+        Self::made_of(steps, Servers::default(), Limits::default()).await
     }
 
     async fn bounded(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
+        Self::made_of(steps, Servers::default(), limits).await
+    }
+
+    /// The usual one with MCP servers.
+    pub(super) async fn with(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
+        Self::made_of(steps, mcp, Limits::default()).await
+    }
+
+    async fn made_of(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
         let data = TempDir::new().unwrap();
         let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
         let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
-        let options = Options { agents, snapshots, ..Options::default() };
+        let options = Options { agents, snapshots, mcp, ..Options::default() };
         let world = World::made_of(Arc::new(Puppet::new(steps)), options, Vec::new(), limits).await;
         git(world.project.path(), "init -q").await;
         git(world.project.path(), "add .").await;
@@ -49,7 +59,7 @@ impl Repository {
     }
 
     /// The files of a session's patches, by step.
-    async fn patches(&self, session: &Session) -> Vec<Vec<String>> {
+    pub(super) async fn patches(&self, session: &Session) -> Vec<Vec<String>> {
         let top = self.world.project.path().canonicalize().unwrap();
         let short =
             |file: &String| Path::new(file).strip_prefix(&top).unwrap().to_string_lossy().into_owned();
@@ -62,7 +72,7 @@ impl Repository {
         self.world.sessions.submit(&session.id, input).await.unwrap();
     }
 
-    async fn turn(&mut self, session: &Session, text: &str) {
+    pub(super) async fn turn(&mut self, session: &Session, text: &str) {
         self.ask(session, text).await;
         self.world.until_idle(session, Person::Agrees).await;
     }

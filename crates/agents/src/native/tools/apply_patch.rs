@@ -105,7 +105,7 @@ async fn permit(call: &Call<'_>, planned: &[Shown]) -> Result<(), Failure> {
     let patterns = files.clone().map(|path| Pattern::plain(call.root.relative(path)));
     let names: Vec<String> = planned.iter().map(|file| file.name.clone()).collect();
     let wish = Wish {
-        permission: "edit",
+        permission: "edit".into(),
         patterns: patterns.collect(),
         always: vec!["*".to_owned()],
         metadata: object(json!({

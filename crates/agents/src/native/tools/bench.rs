@@ -1,6 +1,6 @@
 //! Running the calls of one step: in order, reported, bounded, and each exactly once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use engine::session::Turn;
 use futures::future::join_all;
@@ -17,7 +17,11 @@ use crate::native::background::Background;
 use crate::native::changes::Changes;
 use crate::native::doom::Doom;
 use crate::native::limits;
+use crate::native::mcp::Servers;
 use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
+
+/// Most tools that are named to a model that called one there is not.
+const MAX_NAMES: usize = 200;
 
 /// The tools, ready to be used.
 pub(in crate::native) struct Bench {
@@ -61,12 +65,22 @@ struct Ready<'a> {
 }
 
 impl Bench {
-    /// The tools for an agent with these permissions. Skills it may not use are not told of.
-    pub(in crate::native) fn new(agents: &[Agent], options: &ToolOptions, permissions: &Permissions) -> Self {
+    /// The tools for an agent with these permissions, sorted by name. Skills it may not use are not told of, and no
+    /// server's tool takes the place of one of ours.
+    pub(in crate::native) fn new(
+        agents: &[Agent],
+        options: &ToolOptions,
+        servers: &Servers,
+        permissions: &Permissions,
+    ) -> Self {
         let rules = permissions.about("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
-        Self { tools: all(agents, skills), loaded: Loaded::default() }
+        let mut tools = all(agents, skills);
+        let ours: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        tools.extend(servers.tools().into_iter().filter(|tool| !ours.contains(tool.name())));
+        tools.sort_by(|one, other| one.name().cmp(other.name()));
+        Self { tools, loaded: Loaded::default() }
     }
 
     /// The tools a model gets to see.
@@ -129,7 +143,7 @@ impl Bench {
         let tool = tool.and_then(|name| self.tools.iter().find(|tool| tool.name() == name));
         let wrong = match (tool, arguments(&call.input)) {
             (None, _) => {
-                let names: Vec<&str> = self.visible(setting).map(Tool::name).collect();
+                let names: Vec<&str> = self.visible(setting).map(Tool::name).take(MAX_NAMES).collect();
                 format!(
                     "Model tried to call unavailable tool '{}'. Available tools: {}.",
                     call.name,
@@ -193,7 +207,7 @@ impl Bench {
         &'c self,
         setting: &'c Setting<'_>,
         id: &'c str,
-        name: &'static str,
+        name: &'c str,
         input: &'c Extra,
     ) -> Call<'c> {
         Call {
@@ -272,7 +286,7 @@ async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Res
         return Ok(());
     }
     let wish = Wish {
-        permission: "doom_loop",
+        permission: "doom_loop".into(),
         patterns: vec![Pattern::plain(name)],
         always: vec![name.to_owned()],
         metadata: object(json!({ "tool": name, "input": ready.input })),

@@ -58,7 +58,7 @@ impl Tool for Glob {
         async move {
             let Input { pattern, path } = parse(call.input).map_err(Failure::Error)?;
             let wish = Wish {
-                permission: "glob",
+                permission: "glob".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
                 always: vec!["*".to_owned()],
                 metadata: object(json!({ "pattern": pattern, "path": path })),

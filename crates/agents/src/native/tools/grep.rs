@@ -66,7 +66,7 @@ impl Tool for Grep {
         async move {
             let Input { pattern, path, include } = parse(call.input).map_err(Failure::Error)?;
             let wish = Wish {
-                permission: "grep",
+                permission: "grep".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
                 always: vec!["*".to_owned()],
                 metadata: object(json!({ "pattern": pattern, "path": path, "include": include })),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Reads an input; what is wrong with it otherwise.
-pub(super) fn parse<T: DeserializeOwned>(input: &Extra) -> Result<T, String> {
+pub(in crate::native) fn parse<T: DeserializeOwned>(input: &Extra) -> Result<T, String> {
     serde_json::from_value(Value::Object(input.clone())).map_err(|error| error.to_string())
 }
 

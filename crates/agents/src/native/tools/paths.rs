@@ -42,7 +42,7 @@ pub(in crate::native) fn away(directories: &[PathBuf]) -> Wish {
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
     let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     Wish {
-        permission: "external_directory",
+        permission: "external_directory".into(),
         patterns: patterns.iter().cloned().map(Pattern::plain).collect(),
         always: patterns,
         metadata: object(json!({ "filepath": names.join(", "), "parentDir": names.join(", ") })),
@@ -57,7 +57,7 @@ pub(super) async fn permit(
     metadata: Extra,
 ) -> Result<(), Failure> {
     let wish = Wish {
-        permission,
+        permission: permission.into(),
         patterns: vec![Pattern::plain(call.root.relative(path))],
         always: vec!["*".to_owned()],
         metadata,

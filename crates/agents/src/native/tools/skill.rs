@@ -76,7 +76,7 @@ impl Tool for Skill {
             let Input { name } = parse(call.input).map_err(Failure::Error)?;
             let skill = self.find(&name).map_err(Failure::Error)?.clone();
             let wish = Wish {
-                permission: "skill",
+                permission: "skill".into(),
                 patterns: vec![Pattern::plain(name.clone())],
                 always: vec![name],
                 metadata: Extra::new(),

@@ -136,7 +136,7 @@ impl Tool for Task {
 fn wish(input: &Input) -> Wish {
     let (description, agent) = (&input.description, &input.subagent_type);
     Wish {
-        permission: "task",
+        permission: "task".into(),
         patterns: vec![Pattern::plain(agent.clone())],
         always: vec!["*".to_owned()],
         metadata: object(json!({ "description": description, "subagent_type": agent })),

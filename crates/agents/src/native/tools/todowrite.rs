@@ -58,7 +58,7 @@ impl Tool for TodoWrite {
         async move {
             let Input { todos } = parse(call.input).map_err(Failure::Error)?;
             let wish = Wish {
-                permission: "todowrite",
+                permission: "todowrite".into(),
                 patterns: vec![Pattern::plain("*")],
                 always: vec!["*".to_owned()],
                 metadata: Extra::new(),

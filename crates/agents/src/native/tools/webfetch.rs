@@ -3,7 +3,6 @@
 mod address;
 mod fetch;
 mod html;
-mod tls;
 
 use std::time::Duration;
 
@@ -95,7 +94,7 @@ impl Tool for WebFetch {
             let Input { url, format, timeout } = parse(call.input).map_err(Failure::Error)?;
             let format = format.unwrap_or_default();
             let wish = Wish {
-                permission: "webfetch",
+                permission: "webfetch".into(),
                 patterns: vec![Pattern::plain(url.clone())],
                 always: vec!["*".to_owned()],
                 metadata: call.input.clone(),

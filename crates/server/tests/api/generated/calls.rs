@@ -132,6 +132,7 @@ fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
         1 => format!("{}_{}", kind(path, name), "a".repeat(300)),
         2 => format!("{}_unknown", kind(path, name)),
         _ => match kind(path, name) {
+            _ if path.starts_with("/mcp/") => "db".to_owned(),
             "ses" if path.contains("/permission") => known.asking.clone(),
             "ses" if path.contains("/question/") => known.posing.clone(),
             "ses" => known.session.clone(),

@@ -35,7 +35,7 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
     }
     let pattern = |command: &Command| Pattern { text: command.text.clone(), opaque: command.opaque };
     Wish {
-        permission: "bash",
+        permission: "bash".into(),
         patterns: asked().map(pattern).collect(),
         always,
         metadata: object(json!({ "command": line })),

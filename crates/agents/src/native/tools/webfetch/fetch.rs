@@ -14,8 +14,8 @@ use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, Url, redirect};
 
 use super::super::Failure;
-use super::{address, tls};
-use crate::native::limits;
+use super::address;
+use crate::native::{limits, tls};
 
 /// How often a page may send us elsewhere.
 const MAX_HOPS: usize = 10;

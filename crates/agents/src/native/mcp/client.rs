@@ -1,0 +1,208 @@
+//! A server that is connected, and what can be asked of it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use protocol::config::Mcp;
+use protocol::mcp::McpResource;
+use protocol::{Extra, Rest};
+use rmcp::ServiceError;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams,
+    ReadResourceRequestParams, ServerPeerInfo, Tool,
+};
+use rmcp::service::{Peer, RoleClient};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::content::Template;
+use super::error::{chain, without_secrets};
+use super::{Content, Error, Prompt, content, listing};
+use crate::native::limits;
+
+/// A connection to a server that has introduced itself.
+pub(in crate::native) struct Connected {
+    pub(super) server: String,
+    config: Arc<Mcp>,
+    peer: Peer<RoleClient>,
+    about: Option<Arc<ServerPeerInfo>>,
+    limit: Duration,
+    tools: Mutex<Arc<[Offered]>>,
+}
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Offered {
+    /// As the server calls it.
+    pub(super) name: String,
+    /// For people.
+    pub(super) title: Option<String>,
+    pub(super) description: String,
+    pub(super) schema: Value,
+    /// Whether the server says that it only looks.
+    pub(super) only_looks: bool,
+}
+
+impl Connected {
+    pub(super) fn new(server: &str, config: &Arc<Mcp>, peer: Peer<RoleClient>, limit: Duration) -> Self {
+        let about = peer.peer_info();
+        let tools = Mutex::new(Arc::default());
+        Self { server: server.to_owned(), config: Arc::clone(config), peer, about, limit, tools }
+    }
+
+    /// Asks for the tools there are now; whether they are others than before.
+    pub(super) async fn refresh(&self) -> Result<bool, Error> {
+        let listed = match &self.about {
+            Some(about) if about.capabilities.tools.is_none() => Vec::new(),
+            _ => self.ask(listing::tools(&self.peer)).await?,
+        };
+        let now: Arc<[Offered]> = listed.into_iter().filter_map(|tool| self.offered(tool)).collect();
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *tools != now;
+        *tools = now;
+        Ok(changed)
+    }
+
+    fn offered(&self, tool: Tool) -> Option<Offered> {
+        let mut schema = Extra::clone(&tool.input_schema);
+        // Some providers insist on both, some servers leave them out.
+        schema.entry("type").or_insert_with(|| "object".into());
+        schema.entry("properties").or_insert_with(|| Extra::new().into());
+        let size = serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len());
+        if size > limits::MCP_SCHEMA {
+            tracing::warn!(server = self.server, tool = %tool.name, size, "a tool's schema is too large to be used");
+            return None;
+        }
+        let hints = tool.annotations.unwrap_or_default();
+        Some(Offered {
+            name: tool.name.into_owned(),
+            title: tool.title.or(hints.title),
+            description: bounded(tool.description.as_deref().unwrap_or_default()),
+            schema: Value::Object(schema),
+            only_looks: hints.read_only_hint == Some(true),
+        })
+    }
+
+    pub(super) fn tools(&self) -> Arc<[Offered]> {
+        Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What models should know to use it well.
+    pub(super) fn instructions(&self) -> Option<String> {
+        let text = self.about.as_ref()?.instructions.as_deref()?.trim();
+        (!text.is_empty()).then(|| bounded(text))
+    }
+
+    pub(super) fn has_resources(&self) -> bool {
+        self.about.as_ref().is_some_and(|about| about.capabilities.resources.is_some())
+    }
+
+    fn has_prompts(&self) -> bool {
+        self.about.as_ref().is_some_and(|about| about.capabilities.prompts.is_some())
+    }
+
+    /// Calls a tool. Whoever stops waiting for it makes the server stop, too.
+    pub(in crate::native) async fn call(&self, tool: &str, input: &Extra) -> Result<CallToolResult, Error> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(input.clone());
+        match self.ask(self.peer.call_tool_once(params)).await? {
+            CallToolResponse::Complete(result) => Ok(result),
+            CallToolResponse::InputRequired(_) => {
+                Err(self.failed("it wants to ask a person, which is not possible"))
+            }
+            // Among them a task to come back for.
+            _ => Err(self.failed("it answers in a way that is not supported")),
+        }
+    }
+
+    /// What there is to read.
+    pub(super) async fn resources(&self) -> Result<Vec<McpResource>, Error> {
+        if !self.has_resources() {
+            return Ok(Vec::new());
+        }
+        let listed = self.ask(listing::resources(&self.peer)).await?;
+        let shown = listed.into_iter().map(|resource| McpResource {
+            name: resource.name,
+            uri: resource.uri,
+            description: resource.description,
+            mime_type: resource.mime_type,
+            client: self.server.clone(),
+            extra: Rest::NONE,
+        });
+        Ok(shown.collect())
+    }
+
+    /// Patterns of addresses that can be read.
+    pub(super) async fn templates(&self) -> Result<Vec<Template>, Error> {
+        if !self.has_resources() {
+            return Ok(Vec::new());
+        }
+        let listed = self.ask(listing::templates(&self.peer)).await?;
+        Ok(listed.into_iter().map(|template| content::template(&self.server, template)).collect())
+    }
+
+    /// Reads a resource.
+    pub(super) async fn read(&self, uri: &str) -> Result<Vec<Content>, Error> {
+        let params = ReadResourceRequestParams::new(uri);
+        let read = self.ask(self.peer.read_resource(params)).await?;
+        Ok(read.contents.into_iter().map(content::resource).collect())
+    }
+
+    /// The prompts there are.
+    pub(super) async fn prompts(&self) -> Result<Vec<Prompt>, Error> {
+        if !self.has_prompts() {
+            return Ok(Vec::new());
+        }
+        let listed = self.ask(listing::prompts(&self.peer)).await?;
+        Ok(listed.into_iter().map(|prompt| content::prompt(&self.server, prompt)).collect())
+    }
+
+    /// What a prompt says.
+    pub(super) async fn prompt(
+        &self,
+        prompt: &Prompt,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<Vec<Content>, Error> {
+        let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+        let params = GetPromptRequestParams::new(&prompt.prompt).with_arguments(arguments.collect());
+        let said = self.ask(self.peer.get_prompt(params)).await?;
+        Ok(said.messages.into_iter().map(|message| content::block(message.content)).collect())
+    }
+
+    async fn ask<T>(&self, asking: impl Future<Output = Result<T, ServiceError>>) -> Result<T, Error> {
+        match timeout(self.limit, asking).await {
+            Ok(answer) => answer.map_err(|error| self.failed(&why(&error))),
+            Err(_) => Err(Error::Slow { server: self.server.clone(), limit: self.limit }),
+        }
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        let why = without_secrets(&self.config, why.to_owned());
+        Error::Failed { server: self.server.clone(), why }
+    }
+}
+
+/// What went wrong, without the names of types.
+pub(super) fn why(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => error.message.to_string(),
+        ServiceError::TransportSend(error) => lost(error),
+        ServiceError::TransportClosed => "it has ended".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Why nothing could be sent or heard. What a client of HTTP has to say is not in the chain by itself.
+pub(super) fn lost(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => chain(error),
+        _ => chain(error.error.as_ref()),
+    }
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(limits::MCP_WORDS).collect()
+}

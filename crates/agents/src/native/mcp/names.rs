@@ -1,0 +1,29 @@
+//! The names models call tools of MCP servers by.
+
+use crate::native::limits;
+
+/// `<server>_<tool>` in characters that every provider accepts, and not longer than they accept.
+pub(super) fn id(server: &str, tool: &str) -> String {
+    let mut id = format!("{}_{}", plain(server), plain(tool));
+    // All of it is ASCII by now.
+    id.truncate(limits::TOOL_NAME);
+    id
+}
+
+/// Letters, digits, `_` and `-`; anything else becomes `_`.
+pub(super) fn plain(name: &str) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_of_what_providers_accept() {
+        assert_eq!(id("my server", "files/read.all"), "my_server_files_read_all");
+        assert_eq!(id("db-1", "query_ü"), "db-1_query__");
+        assert_eq!(id("server", &"long".repeat(40)).len(), limits::TOOL_NAME);
+    }
+}

@@ -1,0 +1,164 @@
+//! What servers have to read, as tools: listing it, listing its patterns, and reading it.
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::Extra;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Content, Error, Servers};
+use crate::native::permission::{Pattern, Wish};
+use crate::native::tools::{Call, Failure, Output, Tool, object, parse};
+
+/// The permission of all three: they only look.
+const PERMISSION: &str = "read";
+
+/// The tools for resources.
+pub(super) fn all(servers: &Servers) -> Vec<Box<dyn Tool>> {
+    let each = [What::Resources, What::Templates, What::Contents];
+    each.map(|what| Box::new(Resources { what, servers: servers.clone() }) as Box<dyn Tool>).into()
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Resources,
+    Templates,
+    Contents,
+}
+
+struct Resources {
+    what: What,
+    servers: Servers,
+}
+
+#[derive(Deserialize)]
+struct List {
+    server: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    server: String,
+    uri: String,
+}
+
+impl Tool for Resources {
+    fn name(&self) -> &str {
+        match self.what {
+            What::Resources => "list_mcp_resources",
+            What::Templates => "list_mcp_resource_templates",
+            What::Contents => "read_mcp_resource",
+        }
+    }
+
+    fn permission(&self) -> &str {
+        PERMISSION
+    }
+
+    fn description(&self) -> String {
+        match self.what {
+            What::Resources => "Lists what MCP servers have to read: of one server, or of all.",
+            What::Templates => {
+                "Lists patterns of addresses that can be read from MCP servers: of one server, or of all. Fill in the \
+                 braces of a pattern to get an address."
+            }
+            What::Contents => "Reads a resource of an MCP server. Only addresses from a list, or made from a pattern.",
+        }
+        .to_owned()
+    }
+
+    fn schema(&self) -> Value {
+        let server = json!({ "type": "string", "description": "The name of the server" });
+        match self.what {
+            What::Resources | What::Templates => json!({
+                "type": "object", "properties": { "server": server }, "additionalProperties": false,
+            }),
+            What::Contents => json!({
+                "type": "object",
+                "properties": { "server": server, "uri": { "type": "string", "description": "The address" } },
+                "required": ["server", "uri"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn is_concurrent(&self) -> bool {
+        true
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        match self.what {
+            What::Resources | What::Templates => parse::<List>(input).map(drop),
+            What::Contents => parse::<Read>(input).map(drop),
+        }
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let (server, uri) = match self.what {
+                What::Contents => {
+                    let Read { server, uri } = parse(call.input).map_err(Failure::Error)?;
+                    (Some(server), uri)
+                }
+                _ => (parse::<List>(call.input).map_err(Failure::Error)?.server, "*".to_owned()),
+            };
+            let pattern = format!("mcp:{}:{uri}", server.as_deref().unwrap_or("*"));
+            let wish = Wish {
+                permission: PERMISSION.into(),
+                patterns: vec![Pattern::plain(pattern.clone())],
+                always: vec![pattern],
+                metadata: call.input.clone(),
+            };
+            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            tokio::select! {
+                biased;
+                () = call.turn.cancelled() => Err(Failure::Cancelled),
+                output = self.look(server.as_deref(), &uri) => {
+                    output.map_err(|error| Failure::Error(error.to_string()))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Resources {
+    async fn look(&self, server: Option<&str>, uri: &str) -> Result<Output, Error> {
+        match self.what {
+            What::Resources => {
+                let mut found = self.servers.resources().await;
+                found.retain(|resource| server.is_none_or(|server| resource.client == server));
+                Ok(list("resources", found.len(), &json!(found)))
+            }
+            What::Templates => {
+                let mut found = self.servers.templates().await;
+                found.retain(|template| server.is_none_or(|server| template.client == server));
+                Ok(list("resource templates", found.len(), &json!(found)))
+            }
+            What::Contents => {
+                let server = server.unwrap_or_default();
+                Ok(show(uri, self.servers.read(server, uri).await?))
+            }
+        }
+    }
+}
+
+fn list(what: &str, count: usize, found: &Value) -> Output {
+    let text = serde_json::to_string_pretty(found).unwrap_or_default();
+    Output::new(format!("{count} {what}"), text, object(json!({ "count": count })))
+}
+
+fn show(uri: &str, contents: Vec<Content>) -> Output {
+    let mut output = Output::new(uri, String::new(), Extra::new());
+    let mut words = Vec::new();
+    for content in contents {
+        match content {
+            Content::Text(text) => words.push(text),
+            Content::File(file) => output.attachments.push(file),
+        }
+    }
+    if words.is_empty() && !output.attachments.is_empty() {
+        words.push("Read successfully; it is attached.".to_owned());
+    }
+    output.text = words.join("\n\n");
+    output
+}

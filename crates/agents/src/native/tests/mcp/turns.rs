@@ -1,0 +1,202 @@
+//! Whole turns with tools that a server brings along.
+
+use std::sync::Arc;
+
+use llm::Purpose;
+use protocol::request::{Action, Rule};
+use protocol::{EndReason, EventBody, MessageError, ToolState};
+use serde_json::{Value, json};
+
+use super::peer::{NOBODY, Peer};
+use crate::native::mcp::Servers;
+use crate::native::tests::harness::{Person, World};
+use crate::native::tests::puppet::{Puppet, Reply};
+use crate::native::tests::snapshots::Repository;
+use crate::native::{Options, built_in};
+
+async fn world(peer: &Peer, how: &str, puppet: &Puppet) -> (World, Options) {
+    let rules = [Rule::new("peer_*", "*", Action::Ask)];
+    let options = Options { agents: built_in(&rules), mcp: peer.servers(how), ..Options::default() };
+    (World::around(Arc::new(puppet.clone()), options.clone()).await, options)
+}
+
+fn calls(tool: &str, input: Value) -> Puppet {
+    Puppet::new([Reply::call("c1", tool, input), Reply::text("done")])
+}
+
+fn offered(puppet: &Puppet) -> Vec<String> {
+    let first = &puppet.asked(Purpose::Turn)[0];
+    first.tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_tool_is_offered_asked_for_called_and_told() {
+    let peer = Peer::new();
+    let puppet = calls("peer_echo", json!({ "text": "hello" }));
+    let (mut world, options) = world(&peer, "plain", &puppet).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let tools = world.tools(&session).await;
+    let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!((state.title.as_str(), state.output.as_str()), ("echo", "You said: hello"));
+    let asked = |body: &EventBody| match body {
+        EventBody::PermissionAsked(asked) => Some((asked.permission.clone(), asked.always.clone())),
+        _ => None,
+    };
+    let asked: Vec<_> = world.seen.iter().filter_map(|event| asked(&event.body)).collect();
+    assert_eq!(asked, [("peer_echo".to_owned(), vec!["*".to_owned()])]);
+    let names = offered(&puppet);
+    assert!(names.is_sorted() && names.contains(&"peer_echo".to_owned()), "{names:?}");
+    let system = &puppet.asked(Purpose::Turn)[0].system;
+    assert!(system.contains("Instructions from the MCP server peer:\nEcho before you act."), "{system}");
+    options.mcp.close().await;
+}
+
+#[tokio::test]
+async fn what_a_tool_does_to_files_is_noted_as_the_turns() {
+    let peer = Peer::new();
+    let servers = Servers::default();
+    let steps = [Reply::call("c1", "peer_grow", json!({})), Reply::text("done")];
+    let mut repository = Repository::with(steps, servers.clone()).await;
+    let mut target = serde_json::to_value(peer.target("plain")).unwrap();
+    target["cwd"] = json!(repository.world.project.path());
+    servers.add("peer", serde_json::from_value(target).unwrap()).await;
+    let session = repository.world.session().await;
+    repository.turn(&session, "please").await;
+    assert_eq!(repository.patches(&session).await, [["grown"]]);
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_is_refused_is_not_called() {
+    let peer = Peer::new();
+    let (mut world, options) = world(&peer, "plain", &calls("peer_grow", json!({}))).await;
+    let session = world.turn("simple", Person::Refuses).await;
+    assert_eq!(world.end(&session), EndReason::Blocked);
+    assert!(!peer.place.path().join("grown").exists());
+    options.mcp.close().await;
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_is_told_to_the_model() {
+    let peer = Peer::new();
+    let (mut world, options) = world(&peer, "plain", &calls("peer_fail", json!({}))).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    let tools = world.tools(&session).await;
+    assert!(matches!(&tools[..], [ToolState::Error(state)] if state.error == "no such table"), "{tools:?}");
+    assert_eq!(world.end(&session), EndReason::Completed);
+    options.mcp.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_call_fails_the_tool_and_not_the_turn() {
+    let peer = Peer::new();
+    let (mut world, options) = world(&peer, "plain", &calls("peer_die", json!({}))).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    let tools = world.tools(&session).await;
+    let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!(state.error, "the MCP server \"peer\" failed: it has ended");
+    assert_eq!(world.end(&session), EndReason::Completed);
+    options.mcp.close().await;
+    assert_eq!(peer.processes(), NOBODY);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_gone_on_without_and_told_of_once() {
+    let peer = Peer::new();
+    let puppet = Puppet::new([Reply::call("c1", "list", json!({})), Reply::text("done")]);
+    let (mut world, options) = world(&peer, "silent", &puppet).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let told = |body: &EventBody| match body {
+        EventBody::SessionError(it) => match it.error.as_ref()? {
+            MessageError::Unknown { message, .. } => Some(message.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let told: Vec<String> = world.seen.iter().filter_map(|event| told(&event.body)).collect();
+    let expected = "MCP servers are still connecting, so the turn begins without their tools: peer.";
+    assert_eq!(told, [expected]);
+    assert!(!offered(&puppet).iter().any(|name| name.starts_with("peer_")));
+    options.mcp.close().await;
+    assert_eq!(peer.processes(), NOBODY);
+}
+
+#[tokio::test]
+async fn an_abort_in_a_call_tells_the_server_and_leaves_nothing_behind() {
+    let peer = Peer::new();
+    let (mut world, options) = world(&peer, "plain", &calls("peer_wait", json!({}))).await;
+    let session = world.session().await;
+    world.submit(&session, "simple", "please").await;
+    let EventBody::PermissionAsked(asked) =
+        world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await
+    else {
+        panic!("nobody was asked")
+    };
+    let once = protocol::request::PermissionReply::Once;
+    world.sessions.reply_permission(&asked.id, once, None).await.unwrap();
+    peer.until_there("waiting").await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Aborted);
+    peer.until_there("cancelled").await;
+    options.mcp.close().await;
+    assert_eq!(peer.processes(), NOBODY, "what the call started is gone with the server");
+}
+
+#[tokio::test]
+async fn keys_of_providers_are_not_inherited_and_its_own_are_given() {
+    let peer = Peer::new();
+    let puppet = calls("peer_variables", json!({}));
+    let mut settings = peer.settings();
+    // Something every environment has.
+    settings.hidden = vec!["PATH".to_owned()];
+    std::fs::write(
+        peer.place.path().join("peer.sh"),
+        include_str!("peer.sh")
+            .replace("$PROVIDER_KEY", "$(sed -z -n s/^PATH=//p /proc/$$/environ | tr -d '\\0')"),
+    )
+    .unwrap();
+    let mut config = serde_json::to_value(peer.config("plain")).unwrap();
+    config["command"][0] = json!("/bin/bash");
+    config["environment"] = json!({ "TOKEN": "its own" });
+    let servers = super::peer::servers(serde_json::from_value(config).unwrap(), settings);
+    let options = Options { mcp: servers, ..Options::default() };
+    let mut world = World::around(Arc::new(puppet), options.clone()).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    let tools = world.tools(&session).await;
+    let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!(state.output, "key: , token: its own");
+    options.mcp.close().await;
+}
+
+#[tokio::test]
+async fn resources_are_read_through_tools() {
+    let peer = Peer::new();
+    let read = json!({ "server": "peer", "uri": "note://one" });
+    let puppet = Puppet::new([
+        Reply::call("c1", "list_mcp_resources", json!({}))
+            .and_call("c2", "list_mcp_resource_templates", json!({ "server": "peer" }))
+            .and_call("c3", "read_mcp_resource", read)
+            .and_call("c4", "read_mcp_resource", json!({ "server": "nobody", "uri": "x" })),
+        Reply::text("done"),
+    ]);
+    let (mut world, options) = world(&peer, "plain", &puppet).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    let tools = world.tools(&session).await;
+    let [
+        ToolState::Completed(list),
+        ToolState::Completed(templates),
+        ToolState::Completed(note),
+        ToolState::Error(no),
+    ] = &tools[..]
+    else {
+        panic!("{tools:?}")
+    };
+    assert!(list.output.contains("note://one") && list.title == "1 resources", "{list:?}");
+    assert!(templates.output.contains("note://{name}"), "{templates:?}");
+    assert_eq!(note.output, "the first note");
+    assert!(no.error.contains("there is no MCP server \"nobody\""), "{no:?}");
+    options.mcp.close().await;
+}

@@ -1,0 +1,91 @@
+//! The MCP servers of a directory, connected to the routes and to the bus.
+
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
+
+use ::agents::native::mcp::{Servers, Settings};
+use engine::{
+    bus::{Bus, Place},
+    mint::Mint,
+};
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{
+    EventBody, Extra,
+    config::Config,
+    mcp::{McpResource, McpStatus, McpTarget},
+};
+use server::{
+    mcp::{McpServers, NoServer},
+    project::Projects,
+};
+
+/// Tells clients that the tools of a server are others now.
+#[derive(Clone)]
+pub(super) struct Announcer {
+    pub(super) bus: Arc<Bus>,
+    pub(super) mint: Arc<Mint>,
+}
+
+impl Announcer {
+    fn tell(&self, place: &Place, server: &str) {
+        let about = Extra::from_iter([("server".to_owned(), server.into())]);
+        self.bus.publish(Some(place), &self.mint.event(EventBody::McpToolsChanged(about)));
+    }
+}
+
+impl fmt::Debug for Announcer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Announcer")
+    }
+}
+
+/// The servers a configuration names. Nothing is connected to yet.
+pub(super) async fn servers(
+    announcer: &Announcer,
+    directory: &str,
+    config: &Config,
+    hidden: Vec<String>,
+) -> Servers {
+    let project = Projects::default().find(directory).await.project;
+    let place = Place { directory: directory.into(), project: project.into() };
+    let announcer = announcer.clone();
+    let timeout = config.experimental.as_ref().and_then(|experimental| experimental.mcp_timeout);
+    Servers::new(
+        &config.mcp,
+        Settings {
+            directory: Path::new(directory).to_owned(),
+            hidden,
+            timeout: timeout.map(|millis| Duration::from_millis(millis.get())),
+            changed: Some(Arc::new(move |server: &str| announcer.tell(&place, server))),
+        },
+    )
+}
+
+/// The servers, as routes want them.
+#[derive(Debug)]
+pub(super) struct Shown(pub(super) Servers);
+
+impl McpServers for Shown {
+    fn status(&self) -> BoxFuture<'_, BTreeMap<String, McpStatus>> {
+        self.0.status().boxed()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.has(name)
+    }
+
+    fn connect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
+        async { self.0.connect(name).await.map_err(|_| NoServer) }.boxed()
+    }
+
+    fn disconnect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
+        async { self.0.disconnect(name).await.map_err(|_| NoServer) }.boxed()
+    }
+
+    fn add<'a>(&'a self, name: &'a str, config: McpTarget) -> BoxFuture<'a, ()> {
+        self.0.add(name, config).boxed()
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Vec<McpResource>> {
+        self.0.resources().boxed()
+    }
+}

@@ -1,0 +1,129 @@
+//! MCP servers, as clients list and switch them.
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{
+    Rest,
+    config::Mcp,
+    mcp::{McpResource, McpStatus, McpTarget},
+};
+use serde_json::json;
+use server::mcp::{McpServers, NoServer};
+
+use crate::world::World;
+
+/// One server, called `db`, and whichever are added. What is switched on is connected.
+#[derive(Debug)]
+pub(crate) struct Pretended(Mutex<BTreeMap<String, McpStatus>>);
+
+impl Default for Pretended {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::from([("db".to_owned(), McpStatus::Connected)])))
+    }
+}
+
+impl Pretended {
+    fn set(&self, name: &str, status: McpStatus) -> Result<(), NoServer> {
+        self.0.lock().unwrap().get_mut(name).map(|now| *now = status).ok_or(NoServer)
+    }
+}
+
+impl McpServers for Pretended {
+    fn status(&self) -> BoxFuture<'_, BTreeMap<String, McpStatus>> {
+        async { self.0.lock().unwrap().clone() }.boxed()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.lock().unwrap().contains_key(name)
+    }
+
+    fn connect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
+        async { self.set(name, McpStatus::Connected) }.boxed()
+    }
+
+    fn disconnect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
+        async { self.set(name, McpStatus::Disabled) }.boxed()
+    }
+
+    fn add<'a>(&'a self, name: &'a str, config: McpTarget) -> BoxFuture<'a, ()> {
+        let status = if Mcp::from(config).enabled() {
+            McpStatus::NeedsAuth { error: None }
+        } else {
+            McpStatus::Disabled
+        };
+        self.0.lock().unwrap().insert(name.to_owned(), status);
+        async {}.boxed()
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Vec<McpResource>> {
+        let table = McpResource {
+            name: "people".to_owned(),
+            uri: "db://people".to_owned(),
+            description: None,
+            mime_type: Some("text/csv".to_owned()),
+            client: "db".to_owned(),
+            extra: Rest::NONE,
+        };
+        async { vec![table] }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_switched_off_and_on() {
+    let world = World::new();
+    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "connected" } }));
+    assert_eq!(world.post("/mcp/db/disconnect", json!(null)).await, json!(true));
+    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "disabled" } }));
+    assert_eq!(world.post("/mcp/db/connect", json!(null)).await, json!(true));
+    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "connected" } }));
+}
+
+#[tokio::test]
+async fn a_server_can_be_added() {
+    let world = World::new();
+    let local =
+        json!({ "name": "new one", "config": { "type": "local", "command": ["x"], "enabled": false } });
+    let status = world.post("/mcp", local).await;
+    assert_eq!(status["new one"], json!({ "status": "disabled" }));
+    let remote = json!({ "name": "far", "config": { "type": "remote", "url": "https://mcp.test" } });
+    assert_eq!(world.post("/mcp", remote).await["far"], json!({ "status": "needs_auth" }));
+    assert_eq!(world.post("/mcp/new%20one/connect", json!(null)).await, json!(true));
+    let unknown = json!({ "name": "odd", "config": { "type": "elsewhere" } });
+    world.expect(400, "POST", "/mcp", unknown).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let world = World::new();
+    for (method, path) in [
+        ("POST", "/mcp/nobody/connect"),
+        ("POST", "/mcp/nobody/disconnect"),
+        ("POST", "/mcp/nobody/auth"),
+        ("DELETE", "/mcp/nobody/auth"),
+    ] {
+        let error = world.expect(404, method, path, json!(null)).await;
+        let message = "There is no MCP server \"nobody\" in this directory.";
+        let expected = json!({ "_tag": "McpServerNotFoundError", "name": "nobody", "message": message });
+        assert_eq!(error, expected, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn logging_in_is_refused_in_words_that_help() {
+    let world = World::new();
+    for path in ["/mcp/db/auth", "/mcp/db/auth/callback", "/mcp/db/auth/authenticate"] {
+        let error = world.expect(501, "POST", path, json!({ "code": "x" })).await;
+        assert!(error["data"]["message"].as_str().unwrap().contains("`headers`"), "{path}: {error}");
+    }
+    let gone = world.expect(200, "DELETE", "/mcp/db/auth", json!(null)).await;
+    assert_eq!(gone, json!({ "success": true }));
+}
+
+#[tokio::test]
+async fn resources_are_listed_with_their_server() {
+    let expected = json!({ "db:db://people": {
+        "name": "people", "uri": "db://people", "mimeType": "text/csv", "client": "db",
+    } });
+    assert_eq!(World::new().get("/experimental/resource").await, expected);
+}
