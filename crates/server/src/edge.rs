@@ -1,4 +1,5 @@
-//! What surrounds every route: a line in the log, an answer for what is not there, and for what panics.
+//! What surrounds every route: a line in the log, an answer for what is not there, and for what panics; and large
+//! answers made small.
 
 use std::{any::Any, panic::AssertUnwindSafe};
 
@@ -9,13 +10,23 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::FutureExt;
-use http::{Method, Uri};
+use http::{Extensions, HeaderMap, Method, StatusCode, Uri, Version, header};
 use tokio::time::Instant;
+use tower_http::{
+    CompressionLevel,
+    compression::{
+        CompressionLayer,
+        predicate::{Predicate, SizeAbove},
+    },
+};
 
 use crate::{
     App, Error,
     error::{self, Fault},
 };
+
+/// Answers of fewer bytes are not worth the effort.
+const MIN_COMPRESSED: u64 = 1024;
 
 pub(crate) fn around(router: Router<App>) -> Router<App> {
     router
@@ -24,6 +35,18 @@ pub(crate) fn around(router: Router<App>) -> Router<App> {
         .layer(middleware::from_fn(survive))
         .layer(middleware::from_fn(error::tell))
         .layer(middleware::from_fn(log))
+        .layer(compression())
+}
+
+/// The list of all providers has megabytes, and shrinks to a tenth. Only JSON is made small: events of a stream have
+/// to leave at once, and would wait for more to come.
+fn compression() -> CompressionLayer<impl Predicate> {
+    let large = SizeAbove::new(MIN_COMPRESSED).and(is_json);
+    CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(large)
+}
+
+fn is_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
 /// OpenCode answers unknown paths with its web page, which its own client takes for a fatal error.

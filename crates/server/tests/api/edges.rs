@@ -30,6 +30,31 @@ async fn head_is_answered_like_get_without_the_body() {
 }
 
 #[tokio::test]
+async fn large_answers_are_made_small_for_those_who_can_read_them_and_streams_never() {
+    let world = World::new();
+    let ask = |path: &str, accepts: &'static str| {
+        let call = Request::get(path).header(header::ACCEPT_ENCODING, accepts).body(Body::empty()).unwrap();
+        world.send(call)
+    };
+    let (plain, small) = (ask("/doc", "identity").await, ask("/doc", "gzip, br").await);
+    assert_eq!(
+        (plain.headers.get(header::CONTENT_ENCODING), plain.json()["openapi"].as_str()),
+        (None, Some("3.1.0"))
+    );
+    assert_eq!(small.headers[header::CONTENT_ENCODING], "gzip");
+    assert_eq!(small.headers[header::VARY], "accept-encoding");
+    assert!(small.bytes.len() * 4 < plain.bytes.len(), "{} {}", small.bytes.len(), plain.bytes.len());
+    // A gzip ends with the length of what was put in.
+    let length = u32::try_from(plain.bytes.len()).unwrap().to_le_bytes();
+    assert!(small.bytes.starts_with(&[0x1f, 0x8b]) && small.bytes.ends_with(&length));
+    for path in ["/global/health", "/event", "/global/event"] {
+        let answer = ask(path, "gzip").await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.headers.get(header::CONTENT_ENCODING), None, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_built_says_so() {
     let world = World::new();
     let id = world.session().await;
