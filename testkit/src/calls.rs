@@ -62,6 +62,17 @@ impl Calls {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// A PATCH that must succeed.
+    pub async fn patch(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.http.patch(format!("{}{path}", self.url)).json(body).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if !status.is_success() {
+            bail!("PATCH {path} answered {status}: {text}");
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// A DELETE that must succeed.
     pub async fn delete(&self, path: &str) -> Result<Value> {
         let answer = self.http.delete(format!("{}{path}", self.url)).send().await?;

@@ -26,7 +26,7 @@ pub use self::{
         Attachment, AutoUpdate, Compaction, Enterprise, Experimental, ImageAttachment, Layout, LogLevel,
         Notify, Policy, PolicyAction, PolicyEffect, ServerConfig, Share, ToolOutput, Watcher,
     },
-    bounds::{Allowance, Budget, Limits, Positive, Sandbox, SandboxConfig, SandboxMode},
+    bounds::{Allowance, Budget, Limits, Positive, Sandbox, SandboxConfig, SandboxMode, Webfetch},
     extend::{
         False, Formatter, GitReference, LanguageServer, Local, LocalReference, Mcp, McpClient, McpLocal,
         McpLogin, McpRemote, McpSwitch, Plugin, Reference, Remote, Toggle,
@@ -159,6 +159,9 @@ pub struct Config {
     /// Baton: what commands may touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+    /// Baton: where `webfetch` may go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webfetch: Option<Webfetch>,
     /// Baton: bounds of waits and repetitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
@@ -261,6 +264,7 @@ mod tests {
             },
             "budget": { "cost": { "turn": 0.5, "session": 20 }, "minutes": { "turn": 30 } },
             "sandbox": "workspace-write",
+            "webfetch": { "private_addresses": true },
             "limits": { "request_seconds": 60, "request_reply": "reject" },
         })
     }

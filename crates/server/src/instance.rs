@@ -13,7 +13,7 @@ use protocol::{
     provider::Provider,
     wire_error::{BadRequestKind, ConfigFault, NamedError, WireError},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{App, Error, error::Fault, extract::Directory, mcp::McpServers};
 
@@ -29,6 +29,17 @@ pub trait Instances: Send + Sync + fmt::Debug {
     /// Forgets what was read, of one directory or of all: it is read again when it is next needed. Turns that are
     /// running keep what they have.
     fn forget(&self, directory: Option<&str>);
+
+    /// The configuration that counts in every directory, without secrets.
+    fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>>;
+
+    /// Changes the configuration of a directory or, without one, what counts everywhere, and returns what it
+    /// amounts to there, without secrets. Turns that are running keep what they have.
+    fn configure<'a>(
+        &'a self,
+        directory: Option<&'a str>,
+        change: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<Value, Unchanged>>;
 
     /// Keeps a key or login for a provider, or removes it. From then on it counts everywhere.
     fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>>;
@@ -82,6 +93,26 @@ impl From<Invalid> for Error {
     }
 }
 
+/// Why a configuration was not changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Unchanged {
+    /// It could not be used any more.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// It cannot be changed, or not like this.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+impl From<Unchanged> for Error {
+    fn from(unchanged: Unchanged) -> Self {
+        match unchanged {
+            Unchanged::Invalid(invalid) => invalid.into(),
+            Unchanged::Refused(refused) => refused.into(),
+        }
+    }
+}
+
 /// The same for every directory, and for ever.
 #[derive(Debug, Clone, Default)]
 pub struct Everywhere(Arc<Instance>);
@@ -102,6 +133,18 @@ impl Instances for Everywhere {
     }
 
     fn forget(&self, _: Option<&str>) {}
+
+    fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>> {
+        Box::pin(std::future::ready(Ok(self.0.config.clone())))
+    }
+
+    fn configure<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<Value, Unchanged>> {
+        Box::pin(std::future::ready(Ok(self.0.config.clone())))
+    }
 
     fn log_in<'a>(&'a self, _: &'a str, _: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
         Box::pin(std::future::ready(Ok(())))

@@ -2,10 +2,11 @@
 //! and where Baton keeps its own.
 //!
 //! One of the two places that read the environment, and only [`Environment::capture`] does: everything else
-//! is a function of the value it returns and of what is on disk. None of it writes into a person's files; the
-//! one file that is written is Baton's own `auth.json`.
+//! is a function of the value it returns and of what is on disk. Of a person's files only those with the
+//! configuration are written, and only when a client asks for it; of Baton's own it is `auth.json`.
 //!
 //! - [`layers`] reads the configuration: which files in which order, and what they amount to.
+//! - [`change`] changes it.
 //! - [`instructions`] finds `AGENTS.md` and its like.
 //! - [`skills`] finds skills.
 //! - [`auth`] keeps keys and logins.
@@ -14,6 +15,7 @@
 //! - [`redacted`] is a configuration as clients may see it.
 
 pub mod auth;
+mod change;
 mod document;
 mod entries;
 mod environment;
@@ -27,6 +29,7 @@ mod places;
 mod plugin;
 mod problem;
 mod redact;
+mod replace;
 mod schema;
 pub mod skills;
 mod spelling;
@@ -38,9 +41,10 @@ mod walk;
 mod tests;
 
 pub use self::{
+    change::{Unchanged, change},
     entries::commands,
     environment::Environment,
-    layers::{Loaded, Site, load},
+    layers::{Loaded, Site, load, load_user},
     places::{DATABASE, Homeless, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},
     redact::redacted,

@@ -21,14 +21,24 @@ use protocol::{
     prompt::{CommandInput, PromptInput},
     provider::Provider,
 };
+use serde_json::{Map, Value};
 use server::{
     Instance, Instances,
-    instance::{Invalid, Refused},
+    instance::{Invalid, Refused, Unchanged},
 };
-use store::files::auth::{AuthFile, Entry};
+use store::files::{
+    self,
+    auth::{AuthFile, Entry},
+    redacted,
+};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{ground::Ground, providers, setup::Setup};
+use super::{
+    ground::Ground,
+    providers,
+    settings::{site, unusable},
+    setup::Setup,
+};
 
 /// Directories whose setup is kept. The one that was not used for longest goes first, unless a turn runs in it.
 const MAX_KEPT: usize = 32;
@@ -40,6 +50,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) struct Directories {
     ground: Ground,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// Held by whoever changes a configuration file.
+    changes: Arc<Mutex<()>>,
     /// Counts what was asked for, to tell what was not asked for lately.
     uses: AtomicU64,
 }
@@ -74,17 +86,14 @@ impl Slot {
 
 impl Directories {
     pub(super) fn new(ground: Ground) -> Self {
-        Self { ground, slots: Mutex::default(), uses: AtomicU64::default() }
+        Self { ground, slots: Mutex::default(), changes: Arc::default(), uses: AtomicU64::default() }
     }
 
     /// What there is in a directory, as of now.
     pub(super) async fn setup(&self, directory: &str) -> Result<Arc<Setup>, Invalid> {
         let slot = self.slot(directory);
-        timeout(DEADLINE, slot.current(&self.ground, directory)).await.unwrap_or_else(|_| {
-            let seconds = DEADLINE.as_secs();
-            let message = format!("reading the configuration of {directory} takes longer than {seconds} s");
-            Err(Invalid { path: None, message })
-        })
+        let read = timeout(DEADLINE, slot.current(&self.ground, directory)).await;
+        read.unwrap_or_else(|_| Err(late(&format!("reading the configuration of {directory}"))))
     }
 
     /// What there is in a session's directory.
@@ -131,6 +140,19 @@ fn make_room(slots: &mut HashMap<String, Arc<Slot>>) {
     }
 }
 
+fn late(what: &str) -> Invalid {
+    Invalid { path: None, message: format!("{what} takes longer than {} s", DEADLINE.as_secs()) }
+}
+
+fn unchanged(error: &files::Unchanged) -> Unchanged {
+    match error {
+        files::Unchanged::Invalid(invalid) => {
+            Invalid { message: error.to_string(), ..unusable(invalid) }.into()
+        }
+        _ => Refused(error.to_string()).into(),
+    }
+}
+
 /// A login as the file has it.
 fn kept(login: Login) -> Entry {
     match login {
@@ -169,6 +191,46 @@ impl Instances for Directories {
             Some(directory) => drop(slots.remove(directory)),
             None => slots.clear(),
         }
+    }
+
+    fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>> {
+        let environment = self.ground.environment.clone();
+        let read = spawn_blocking(move || files::load_user(&environment));
+        async move {
+            match timeout(DEADLINE, read).await {
+                Ok(Ok(Ok(loaded))) => Ok(redacted(&loaded.config)),
+                Ok(Ok(Err(invalid))) => Err(unusable(&invalid)),
+                Ok(Err(error)) => Err(Invalid { path: None, message: error.to_string() }),
+                Err(_) => Err(late("reading the user's configuration")),
+            }
+        }
+        .boxed()
+    }
+
+    fn configure<'a>(
+        &'a self,
+        directory: Option<&'a str>,
+        change: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<Value, Unchanged>> {
+        async move {
+            let site = match directory {
+                Some(directory) => Some(site(directory.into()).await),
+                None => None,
+            };
+            let (environment, changes) = (self.ground.environment.clone(), Arc::clone(&self.changes));
+            let changed = spawn_blocking(move || {
+                // Nothing is guarded but the order, so there is nothing that a panic could have spoiled.
+                let _held = changes.lock().unwrap_or_else(PoisonError::into_inner);
+                files::change(&environment, site.as_ref(), &change)
+            });
+            match timeout(DEADLINE, changed).await {
+                Ok(Ok(Ok(loaded))) => Ok(redacted(&loaded.config)),
+                Ok(Ok(Err(error))) => Err(unchanged(&error)),
+                Ok(Err(error)) => Err(Refused(error.to_string()).into()),
+                Err(_) => Err(late("changing the configuration").into()),
+            }
+        }
+        .boxed()
     }
 
     fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {

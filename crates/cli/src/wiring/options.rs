@@ -58,8 +58,8 @@ pub(super) fn native(
             output: cut(config.tool_output.as_ref()),
             shelf: Some(ground.shelf.clone()),
             skills: skills(settings),
+            private_addresses: config.webfetch.and_then(|it| it.private_addresses).unwrap_or(false),
             sandbox: config.sandbox.and_then(sandbox),
-            ..ToolOptions::default()
         },
         snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots)),
         ..native::Options::default()

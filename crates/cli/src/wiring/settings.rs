@@ -69,7 +69,7 @@ impl Settings {
     }
 }
 
-fn unusable(invalid: &files::Invalid) -> Invalid {
+pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
     let path = invalid.problems.iter().find_map(|problem| match &problem.source {
         Source::File(path) => Some(path.to_string_lossy().into_owned()),
         _ => None,
@@ -100,7 +100,7 @@ fn repositories(directory: &Path) -> Trace {
 }
 
 /// A directory and the repository around it.
-async fn site(directory: PathBuf) -> Site {
+pub(super) async fn site(directory: PathBuf) -> Site {
     let worktree =
         Repository::find(&directory).await.map_or_else(|| PathBuf::from("/"), |found| found.worktree);
     Site { directory, worktree }

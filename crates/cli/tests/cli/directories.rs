@@ -14,12 +14,12 @@ const ASKING: &str = "permission";
 const LEFT: &str = "demo-permission.txt";
 
 /// A second project beside the one the server is started in.
-struct Other {
-    path: PathBuf,
+pub(crate) struct Other {
+    pub(crate) path: PathBuf,
 }
 
 impl Other {
-    fn new(world: &World, config: &Value) -> Self {
+    pub(crate) fn new(world: &World, config: &Value) -> Self {
         let path = world.path("other");
         fs::create_dir(&path).unwrap();
         let other = Self { path: path.canonicalize().unwrap() };
@@ -27,18 +27,18 @@ impl Other {
         other
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// A path of the server, asked about this directory.
-    fn about(&self, path: &str) -> String {
+    pub(crate) fn about(&self, path: &str) -> String {
         format!("{path}?directory={}", self.path.display())
     }
 
-    async fn session(&self, server: &Server) -> String {
+    pub(crate) async fn session(&self, server: &Server) -> String {
         let session = server.calls.post(&self.about("/session"), &json!({})).await.unwrap();
         assert_eq!(session["directory"], self.path.to_str().unwrap());
         session["id"].as_str().unwrap().to_owned()
@@ -46,7 +46,7 @@ impl Other {
 }
 
 /// Says something and waits for the answer: the agent and the model that gave it.
-async fn said(server: &Server, session: &str, more: Value) -> anyhow::Result<(String, String)> {
+pub(crate) async fn said(server: &Server, session: &str, more: Value) -> anyhow::Result<(String, String)> {
     let mut prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
     prompt.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = server.calls.post(&format!("/session/{session}/message"), &prompt).await?;

@@ -1,5 +1,5 @@
-//! What Baton adds to OpenCode's keys: budgets, a sandbox, and limits. They belong into `baton.json`, because
-//! OpenCode refuses a file with keys it does not know.
+//! What Baton adds to OpenCode's keys: budgets, a sandbox, where `webfetch` may go, and limits. They belong into
+//! `baton.json`, because OpenCode refuses a file with keys it does not know.
 
 use std::{borrow::Cow, num::NonZeroU32, num::NonZeroU64, time::Duration};
 
@@ -129,6 +129,15 @@ pub enum SandboxMode {
     ReadOnly,
     /// Everything the user may.
     Off,
+}
+
+/// Where `webfetch` may go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Webfetch {
+    /// Whether it may reach this machine and private networks; it may not unless this says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_addresses: Option<bool>,
 }
 
 /// Bounds of waits and repetitions; each has a default.

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn every_key_of_opencode_is_known_and_described() {
         let schema = schema();
-        for name in OPENCODE.split_whitespace().chain(["budget", "sandbox", "limits"]) {
+        for name in OPENCODE.split_whitespace().chain(["budget", "sandbox", "webfetch", "limits"]) {
             assert!(schema["properties"][name]["description"].is_string(), "{name}");
         }
     }

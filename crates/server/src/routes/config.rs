@@ -1,13 +1,24 @@
-//! The configuration, as far as clients may see it.
+//! The configuration: what clients may see of it, and changing it.
+
+use std::borrow::Cow;
 
 use axum::{
     Json,
+    extract::State,
     response::{IntoResponse, Response},
 };
-use protocol::{Rest, config::Config, provider::ConfiguredProviders, secret::without_secrets};
-use serde_json::Value;
+use protocol::{
+    EventBody, Extra, Rest, config::Config, provider::ConfiguredProviders, secret::without_secrets,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use super::instance::announce;
 use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory},
     instance::Here,
     openapi::{Gives, Operation, Route},
 };
@@ -15,18 +26,74 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/config", "config.get", config).summary("Get the configuration, without its secrets"),
+        Route::patch("/config", "config.update", change)
+            .summary("Change the configuration of a project; turns go on")
+            .faults(&[Fault::Configuration]),
+        Route::get("/global/config", "global.config.get", user_config)
+            .summary("Get the configuration that counts everywhere, without its secrets")
+            .faults(&[Fault::Configuration]),
+        Route::patch("/global/config", "global.config.update", change_user)
+            .summary("Change the configuration that counts everywhere; turns go on")
+            .faults(&[Fault::Configuration]),
         Route::get("/config/providers", "config.providers", providers)
             .summary("List the providers that can be used, and their models"),
     ]
 }
 
 async fn config(Here(instance): Here) -> Shown {
-    // Once more, should the wiring have missed one.
-    Shown(without_secrets(&instance.config))
+    Shown::from(&instance.config)
+}
+
+async fn user_config(State(app): State<App>) -> Result<Shown, Error> {
+    Ok(Shown::from(&app.instances.user_config().await?))
+}
+
+/// Clients that are told begin anew, as they would with OpenCode; but no turn ends.
+async fn change(
+    State(app): State<App>,
+    directory: Directory,
+    Body(Change(change)): Body<Change>,
+) -> Result<Shown, Error> {
+    let matters = !change.is_empty();
+    let config = app.instances.configure(Some(&directory.path), change).await?;
+    if matters {
+        announce(&app, directory).await;
+    }
+    Ok(Shown::from(&config))
+}
+
+async fn change_user(State(app): State<App>, Body(Change(change)): Body<Change>) -> Result<Shown, Error> {
+    let matters = !change.is_empty();
+    let config = app.instances.configure(None, change).await?;
+    if matters {
+        app.sessions.publish(None, EventBody::GlobalDisposed(Extra::new()));
+    }
+    Ok(Shown::from(&config))
+}
+
+/// A part of a configuration, as it was sent: [`Config`] would lose its secrets, which have to be kept.
+#[derive(Deserialize)]
+struct Change(Map<String, Value>);
+
+impl JsonSchema for Change {
+    fn schema_name() -> Cow<'static, str> {
+        Config::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Config::json_schema(generator)
+    }
 }
 
 /// A configuration as it was read, which may hold more than this version has types for.
 struct Shown(Value);
+
+impl From<&Value> for Shown {
+    fn from(config: &Value) -> Self {
+        // Once more, should the wiring have missed one.
+        Self(without_secrets(config))
+    }
+}
 
 impl IntoResponse for Shown {
     fn into_response(self) -> Response {

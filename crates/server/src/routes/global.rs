@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use axum::{Json, extract::State};
 use protocol::{Event, EventBody, Extra, Rest, config::Health};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 
-use crate::{App, openapi::Route, sse};
+use crate::{App, Error, error::Fault, extract::Body, openapi::Route, sse};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -16,6 +17,9 @@ pub(super) fn routes() -> Vec<Route> {
             .streams::<GlobalEvent>(),
         Route::post("/global/dispose", "global.dispose", dispose)
             .summary("Read the configuration of all directories again; turns go on"),
+        Route::post("/global/upgrade", "global.upgrade", upgrade)
+            .summary("Upgrade the server; it never does so itself")
+            .faults(&[Fault::NotBuilt]),
     ]
 }
 
@@ -27,6 +31,21 @@ async fn dispose(State(app): State<App>) -> Json<bool> {
     app.instances.forget(None);
     app.sessions.publish(None, EventBody::GlobalDisposed(Extra::new()));
     Json(true)
+}
+
+/// What to upgrade to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "nothing is upgraded, but a call still has to fit")]
+struct Upgrade {
+    /// The version.
+    target: String,
+}
+
+/// A server that many sessions depend on is replaced by whoever runs it, not by one of its clients.
+async fn upgrade(_: Body<Upgrade>) -> Error {
+    let message =
+        "This server does not upgrade itself. Install the new version where it runs, and restart it.";
+    Error::plain(Fault::NotBuilt, message)
 }
 
 /// An event with the place it happened at. It is written by the bus, once for all subscribers, and so has no

@@ -74,11 +74,16 @@ async fn skills(Here(instance): Here) -> Json<Vec<Skill>> {
 /// Unlike OpenCode's, this ends no turn and no stream. Clients that are told begin anew all the same.
 async fn dispose(State(app): State<App>, directory: Directory) -> Json<bool> {
     app.instances.forget(Some(&directory.path));
+    announce(&app, directory).await;
+    Json(true)
+}
+
+/// Tells clients that what they know of a directory may be so no longer.
+pub(super) async fn announce(app: &App, directory: Directory) {
     let place = app.projects.find(&directory.path).await;
     let place = Place { directory: place.directory.as_str().into(), project: place.project.as_str().into() };
     let body = Extra::from_iter([("directory".to_owned(), directory.path.into())]);
     app.sessions.publish(Some(&place), EventBody::ServerInstanceDisposed(body));
-    Json(true)
 }
 
 /// Language servers and formatters: OpenCode's clients ask for them at start and want a list.

@@ -4,6 +4,7 @@
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod configs;
 mod contract;
 mod document;
 mod edges;

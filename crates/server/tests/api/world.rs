@@ -13,7 +13,7 @@ use engine::{
 use http::{HeaderMap, StatusCode, header};
 use protocol::agent::{Agent, AgentMode};
 use serde_json::{Value, json};
-use server::{App, Facts, Instance, instance::Everywhere};
+use server::{App, Facts, Instance, Instances, instance::Everywhere};
 use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -65,22 +65,41 @@ pub(crate) fn provider() -> Value {
     })
 }
 
+/// One provider and two agents, everywhere.
+fn instances() -> Arc<dyn Instances> {
+    let instance = Instance {
+        providers: vec![serde_json::from_value(provider()).unwrap()],
+        default_models: BTreeMap::from([("demo".into(), "demo".into())]),
+        agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
+        config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
+        mcp: Some(Arc::new(Pretended::default())),
+        ..Instance::default()
+    };
+    Arc::new(Everywhere::from(instance))
+}
+
 impl World {
     /// A server whose store is a list in memory.
     pub(crate) fn new() -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self { memory: Some(memory.clone()), ..Self::on(memory, bus) }
+        Self { memory: Some(memory.clone()), ..Self::on(memory, bus, instances()) }
+    }
+
+    /// The same, with what there is in directories.
+    pub(crate) fn with(instances: Arc<dyn Instances>) -> Self {
+        let bus = Arc::new(Bus::default());
+        Self::on(Arc::new(Memory::new(bus.clone())), bus, instances)
     }
 
     /// A server on a real database.
     pub(crate) fn on_disk() -> Self {
         let (bus, file) = (Arc::new(Bus::default()), tempfile::tempdir().unwrap());
         let store = Sqlite::open(&file.path().join("baton.db"), Options::default(), bus.clone()).unwrap();
-        Self { _file: Some(file), ..Self::on(store, bus) }
+        Self { _file: Some(file), ..Self::on(store, bus, instances()) }
     }
 
-    fn on<S: Log + Reads + 'static>(store: Arc<S>, bus: Arc<Bus>) -> Self {
+    fn on<S: Log + Reads + 'static>(store: Arc<S>, bus: Arc<Bus>, instances: Arc<dyn Instances>) -> Self {
         let tree = tempfile::tempdir().unwrap();
         let directory = tree.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         let sessions = Sessions::new(Parts {
@@ -101,15 +120,7 @@ impl World {
             config_path: "/people/ada/.config/baton".into(),
             directory,
         };
-        let instance = Instance {
-            providers: vec![serde_json::from_value(provider()).unwrap()],
-            default_models: BTreeMap::from([("demo".into(), "demo".into())]),
-            agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
-            config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
-            mcp: Some(Arc::new(Pretended::default())),
-            ..Instance::default()
-        };
-        let router = server::router(App::new(sessions.clone(), facts, Arc::new(Everywhere::from(instance))));
+        let router = server::router(App::new(sessions.clone(), facts, instances));
         Self { router, sessions, tree, memory: None, _file: None }
     }
 

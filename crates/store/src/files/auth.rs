@@ -14,7 +14,6 @@
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
-    io::Write,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -29,6 +28,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Environment, Trace,
     problem::{Position, Problem, Source},
+    replace::{OWNER_ONLY, replace},
     walk,
 };
 
@@ -40,9 +40,6 @@ const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
-
-/// What the file's owner may do, and nobody else.
-const OWNER_ONLY: u32 = 0o600;
 
 /// How to be somebody at a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -274,21 +271,7 @@ impl AuthFile {
         let mut written = stored.map(|stored| stored.written).unwrap_or_default();
         change(&mut written);
         let text = serde_json::to_vec_pretty(&written).map_err(io::Error::from).map_err(self.failed())?;
-        self.replace(directory, &text).map_err(self.failed())
-    }
-
-    fn replace(&self, directory: &Path, text: &[u8]) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        // Left over from a crash; nobody else writes while the lock is held.
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&new)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        fs::File::open(directory)?.sync_all()
+        replace(&self.path, &text, OWNER_ONLY).map_err(self.failed())
     }
 
     fn failed(&self) -> impl Fn(io::Error) -> Error {

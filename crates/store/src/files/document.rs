@@ -16,6 +16,20 @@ use super::problem::Position;
 /// The largest whole number that every reader of JSON agrees on.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
+/// JSON with comments and trailing commas.
+pub(super) const SYNTAX: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
 /// A value and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
@@ -77,19 +91,7 @@ pub(super) struct Unreadable {
 
 /// Reads JSON with comments and trailing commas. A blank text is `None`.
 pub(super) fn parse(text: &str, locate: &dyn Fn(usize) -> Position) -> Result<Option<Node>, Unreadable> {
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options);
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &SYNTAX);
     let parsed = parsed.map_err(|error| {
         let mut message = error.kind().to_string();
         if let Some(first) = message.get_mut(..1) {

@@ -20,7 +20,7 @@
 //!
 //! What OpenCode loads over the network is left out: configuration that a `wellknown` login points to, and that
 //! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
-//! written back.
+//! written back while it is read.
 //!
 //! A text that does not fit the schema makes the whole configuration unusable, as in OpenCode; but all that is
 //! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
@@ -48,10 +48,10 @@ use super::{
 };
 
 /// The largest file that is read, also for a `{file:path}`.
-const MAX_BYTES: u64 = 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Keys that OpenCode does not know.
-const OWN_KEYS: [&str; 3] = ["budget", "sandbox", "limits"];
+pub(super) const OWN_KEYS: [&str; 4] = ["budget", "sandbox", "webfetch", "limits"];
 
 /// The names of the files in a directory, and their order.
 const NAMES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];
@@ -83,10 +83,42 @@ pub struct Loaded {
     pub trace: Trace,
 }
 
+/// What a file would hold if it were changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draft<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
 /// Reads the configuration for a place of work. It reads files and so may block for a moment.
 pub fn load(environment: &Environment, site: &Site) -> Result<Loaded, Invalid> {
-    let mut loader =
-        Loader { environment, site, merged: Map::new(), loaded: Loaded::default(), wrong: Vec::new() };
+    load_with(environment, site, None)
+}
+
+/// Reads the user's own files only: what counts everywhere.
+pub fn load_user(environment: &Environment) -> Result<Loaded, Invalid> {
+    load_user_with(environment, None)
+}
+
+/// Whether the files of projects are not to be looked at.
+pub(super) fn ignores_projects(environment: &Environment) -> bool {
+    environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG")
+}
+
+pub(super) fn load_user_with(environment: &Environment, draft: Option<Draft<'_>>) -> Result<Loaded, Invalid> {
+    let directory = environment.config_dir().unwrap_or_default();
+    let site = Site { worktree: directory.clone(), directory };
+    let mut loader = Loader::new(environment, &site, draft);
+    loader.user();
+    loader.finish()
+}
+
+pub(super) fn load_with(
+    environment: &Environment,
+    site: &Site,
+    draft: Option<Draft<'_>>,
+) -> Result<Loaded, Invalid> {
+    let mut loader = Loader::new(environment, site, draft);
     loader.user();
     loader.chosen();
     loader.project();
@@ -102,12 +134,19 @@ pub fn load(environment: &Environment, site: &Site) -> Result<Loaded, Invalid> {
 struct Loader<'a> {
     environment: &'a Environment,
     site: &'a Site,
+    /// Stands for a file.
+    draft: Option<Draft<'a>>,
     merged: Map<String, Value>,
     loaded: Loaded,
     wrong: Vec<Problem>,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    fn new(environment: &'a Environment, site: &'a Site, draft: Option<Draft<'a>>) -> Self {
+        let (merged, loaded, wrong) = (Map::new(), Loaded::default(), Vec::new());
+        Self { environment, site, draft, merged, loaded, wrong }
+    }
+
     fn user(&mut self) {
         if let Some(user) = self.environment.config_dir() {
             self.file(&user.join("config.json"));
@@ -195,7 +234,7 @@ impl Loader<'_> {
 
     /// The directories of the project, the nearest first; none if they are not to be looked at.
     fn project_directories(&self) -> Vec<PathBuf> {
-        if self.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
+        if ignores_projects(self.environment) {
             return Vec::new();
         }
         walk::upwards(&self.site.directory, &self.site.worktree).map(Path::to_path_buf).collect()
@@ -238,7 +277,8 @@ impl Loader<'_> {
     fn file(&mut self, path: &Path) -> bool {
         let source = Source::File(path.to_owned());
         self.loaded.trace.note(path);
-        match walk::read(path, MAX_BYTES) {
+        let draft = self.draft.filter(|draft| draft.path == path);
+        match draft.map_or_else(|| walk::read(path, MAX_BYTES), |draft| Ok(Some(draft.text.to_owned()))) {
             Ok(None) => return false,
             Ok(Some(text)) => {
                 self.loaded.read.push(path.to_owned());

@@ -1,6 +1,7 @@
 //! Whole loads: directories with files in them, an environment, and what comes of it.
 
 mod auth;
+mod change;
 mod entries;
 mod errors;
 mod instructions;

@@ -127,7 +127,9 @@ impl Call {
 
 fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
     match dice.roll(10) {
-        _ if name == "projectID" => pick(dice, &["global", "unknown", "%00", "%ff", ".."]).to_string(),
+        _ if name == "projectID" => {
+            pick(dice, &["global", "global", "global", "unknown", "%00", "%ff", ".."]).to_string()
+        }
         0 => pick(dice, &JUNK).to_string(),
         1 => format!("{}_{}", kind(path, name), "a".repeat(300)),
         2 => format!("{}_unknown", kind(path, name)),

@@ -52,7 +52,7 @@ fn what_is_set_is_read_again_and_only_the_owner_can_read_it() {
     assert_eq!(auth.warnings, []);
     assert!(!format!("{auth:?}{file:?}").contains("sk-"), "{auth:?}");
     assert_eq!((mode(file.path()), mode(&world.at("data"))), (0o600, 0o700));
-    assert!(!world.at("data/auth.new").exists());
+    assert!(!world.at("data/.auth.json.new").exists());
     file.remove("other").unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&fs::read_to_string(file.path()).unwrap()).unwrap(),
@@ -147,7 +147,7 @@ fn somebody_elses_broken_file_is_only_told() {
 fn a_crash_while_writing_leaves_the_old_file() {
     let world = World::new().with(&[
         ("data/auth.json", r#"{ "a": { "type": "api", "key": "1" } }"#),
-        ("data/auth.new", "{ half"),
+        ("data/.auth.json.new", "{ half"),
     ]);
     let file = file(&world);
     assert_eq!(file.read().unwrap().entries.len(), 1);

@@ -1,0 +1,111 @@
+//! Changing the configuration: what reaches the wiring, what comes back, and who is told.
+
+use std::sync::{Arc, Mutex};
+
+use engine::{StreamItem, bus::Scope};
+use futures::future::{BoxFuture, ready};
+use protocol::{login::Login, provider::Provider};
+use serde_json::{Map, Value, json};
+use server::{
+    Instance, Instances,
+    instance::{Invalid, Refused, Unchanged},
+};
+
+use crate::world::World;
+
+/// A change as it was asked for: where, and which.
+type Asked = (Option<String>, Value);
+
+/// Remembers changes, and refuses some.
+#[derive(Debug, Default)]
+struct Wiring {
+    asked: Mutex<Vec<Asked>>,
+}
+
+impl Instances for Wiring {
+    fn find<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
+        Box::pin(ready(Ok(Arc::default())))
+    }
+
+    fn others<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn forget(&self, _: Option<&str>) {}
+
+    fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>> {
+        Box::pin(ready(Ok(json!({ "username": "ada", "apiKey": "sk-secret" }))))
+    }
+
+    fn configure<'a>(
+        &'a self,
+        directory: Option<&'a str>,
+        change: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<Value, Unchanged>> {
+        let answer = match change.get("model").and_then(Value::as_str) {
+            Some("invalid") => {
+                Err(Invalid { path: Some("/a/opencode.json".into()), message: "line 3".into() }.into())
+            }
+            Some("refused") => Err(Refused("not like this".into()).into()),
+            _ => Ok(Value::Object(change.clone())),
+        };
+        self.asked.lock().unwrap().push((directory.map(ToOwned::to_owned), change.into()));
+        Box::pin(ready(answer))
+    }
+
+    fn log_in<'a>(&'a self, _: &'a str, _: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(ready(Ok(())))
+    }
+}
+
+fn secret() -> Value {
+    json!({ "username": "ada", "provider": { "acme": { "options": { "apiKey": "sk-secret", "region": "eu" } } } })
+}
+
+#[tokio::test]
+async fn a_change_arrives_with_its_secrets_and_is_answered_without() {
+    let wiring = Arc::new(Wiring::default());
+    let world = World::with(wiring.clone());
+    let shown = json!({ "username": "ada", "provider": { "acme": { "options": { "region": "eu" } } } });
+    assert_eq!(world.expect(200, "PATCH", "/config", secret()).await, shown);
+    assert_eq!(world.expect(200, "PATCH", "/global/config", secret()).await, shown);
+    assert_eq!(world.get("/global/config").await, json!({ "username": "ada" }));
+    let asked = wiring.asked.lock().unwrap().clone();
+    assert_eq!(asked, [(Some(world.directory()), secret()), (None, secret())]);
+}
+
+#[tokio::test]
+async fn what_is_not_changed_is_told_and_not_announced() {
+    let world = World::with(Arc::new(Wiring::default()));
+    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    for path in ["/config", "/global/config"] {
+        let invalid = world.expect(400, "PATCH", path, json!({ "model": "invalid" })).await;
+        let expected = json!({ "path": "/a/opencode.json", "message": "line 3" });
+        assert_eq!((&invalid["name"], &invalid["data"]), (&json!("ConfigInvalidError"), &expected));
+        let refused = world.expect(400, "PATCH", path, json!({ "model": "refused" })).await;
+        assert_eq!(
+            (&refused["name"], &refused["data"]["message"]),
+            (&json!("BadRequest"), &json!("not like this"))
+        );
+        world.expect(200, "PATCH", path, json!({})).await;
+        world.expect(400, "PATCH", path, json!([])).await;
+        world.expect(400, "PATCH", path, None).await;
+    }
+    world.expect(200, "PATCH", "/config", json!({ "username": "ada" })).await;
+    world.expect(200, "PATCH", "/global/config", json!({ "username": "ada" })).await;
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
+        let kinds = frames.iter().map(|frame| serde_json::from_slice::<Value>(frame.json()).unwrap());
+        told.extend(kinds.map(|event| event["type"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(told, ["server.instance.disposed", "global.disposed"]);
+}
+
+#[tokio::test]
+async fn the_server_does_not_upgrade_itself() {
+    let world = World::new();
+    let refused = world.expect(501, "POST", "/global/upgrade", json!({ "target": "2.0.0" })).await;
+    assert_eq!(refused["name"], "NotImplemented");
+    world.expect(400, "POST", "/global/upgrade", json!({})).await;
+}

@@ -1,0 +1,40 @@
+//! Putting a new text in the place of a file, all at once: a crash leaves the old one or the new one.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    io::Write,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+/// What a file's owner may do, and nobody else.
+pub(super) const OWNER_ONLY: u32 = 0o600;
+
+/// Writes a file beside the other one and puts it in its place. Only one caller at a time may do so for a file.
+pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    };
+    let hidden: OsString = [".".as_ref(), name, ".new".as_ref()].into_iter().collect();
+    let new = directory.join(hidden);
+    // Left over from a crash.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let replaced = write(&new, text, mode).and_then(|()| fs::rename(&new, path));
+    if replaced.is_err() {
+        // It may not be there at all, and what went wrong first is what counts.
+        let _ = fs::remove_file(&new);
+    }
+    replaced?;
+    fs::File::open(directory)?.sync_all()
+}
+
+fn write(new: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(new)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(text)?;
+    file.sync_all()
+}
