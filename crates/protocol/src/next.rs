@@ -3,6 +3,7 @@
 //! Nothing here is stored. Every type is made from the nouns of the older wire when a client asks, so both
 //! interfaces show the same conversation and neither can drift away from what happened.
 
+mod catalogue;
 mod event;
 mod message;
 mod prompt;
@@ -12,7 +13,11 @@ mod session;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use event::{Delivered, Mark, NextBody, NextEvent};
+pub use catalogue::{
+    Abilities, ApiInfo, Connection, Integration, IntegrationMethod, NextAgent, NextCommand, NextCost,
+    NextModelInfo, NextProvider, NextRule, Released, RequestInfo, VariantInfo,
+};
+pub use event::{AnyEvent, Delivered, Mark, Moment, NextBody, NextEvent, OlderEvent};
 pub use message::{AssistantContent, AssistantMessage, NextMessage, Reason, ToolContent, ToolState};
 pub use prompt::{Admitted, AgentMention, Attachment, NextPrompt, Prompt, PromptRequest};
 pub use request::{NextPermission, PermissionSource};

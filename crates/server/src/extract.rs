@@ -10,5 +10,5 @@ mod query;
 pub use body::{BODY_DEADLINE, Body, MAX_BODY, MAX_NESTING, MAX_VALUES, OptionalBody};
 pub use directory::Directory;
 pub use link::Link;
-pub use params::{FromPath, Params};
+pub use params::{FromPath, Params, Tail};
 pub use query::Query;

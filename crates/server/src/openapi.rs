@@ -51,5 +51,9 @@ pub fn document() -> Value {
 
 /// The routes as axum serves them.
 pub(crate) fn register(table: Vec<Route>) -> Router<App> {
-    table.into_iter().fold(Router::new(), |router, route| router.route(route.path(), route.into_handler()))
+    table.into_iter().fold(Router::new(), |router, route| {
+        // OpenCode's document writes a bare star where any path may follow.
+        let path = route.path().replace("/*", "/{*tail}");
+        router.route(&path, route.into_handler())
+    })
 }

@@ -8,7 +8,6 @@ mod errand;
 mod event;
 mod experimental;
 mod file;
-mod fs;
 mod global;
 mod instance;
 mod mcp;
@@ -19,6 +18,7 @@ mod prompt;
 mod provider;
 mod question;
 mod session;
+mod sync;
 mod tui;
 mod unbuilt;
 mod vcs;
@@ -45,8 +45,8 @@ pub(crate) fn table() -> Vec<Route> {
         file::routes(),
         vcs::routes(),
         experimental::routes(),
+        sync::routes(),
         tui::routes(),
-        fs::routes(),
         control::routes(),
         api::routes(),
         document::routes(),

@@ -108,7 +108,7 @@ async fn respond(
 
 /// Why a stream broke off.
 #[derive(Debug, thiserror::Error)]
-enum CutOff {
+pub(crate) enum CutOff {
     #[error(transparent)]
     Lagged(#[from] engine::bus::Lagged),
     #[error(transparent)]
@@ -156,7 +156,7 @@ impl Feed {
     }
 }
 
-fn cut_off(why: impl Into<CutOff>) -> CutOff {
+pub(crate) fn cut_off(why: impl Into<CutOff>) -> CutOff {
     let why = why.into();
     tracing::warn!(%why, "cut off an event stream");
     why

@@ -36,6 +36,31 @@ pub struct NextEvent {
     pub location: Option<Location>,
 }
 
+/// An event of the older wire in this one's envelope.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OlderEvent {
+    /// Its id.
+    pub id: EventId,
+    /// What happened.
+    pub r#type: String,
+    /// To what; the older wire calls it `properties`.
+    #[serde(alias = "properties")]
+    pub data: Extra,
+    /// Where it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+}
+
+/// An event of either wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AnyEvent {
+    /// In this wire's words.
+    Next(Box<NextEvent>),
+    /// In the older wire's.
+    Older(OlderEvent),
+}
+
 /// A place in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mark {

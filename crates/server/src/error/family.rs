@@ -144,7 +144,9 @@ fn tag(fault: Fault) -> &'static str {
 fn newer_schema(fault: Fault) -> Value {
     let text = json!({ "type": "string" });
     let tags = match fault {
-        Fault::NotFound => json!({ "enum": [tag(fault), "SessionNotFoundError", "MessageNotFoundError"] }),
+        Fault::NotFound => json!({ "enum": [
+            tag(fault), "SessionNotFoundError", "MessageNotFoundError", "ProviderNotFoundError",
+        ] }),
         Fault::BadRequest => json!({ "enum": [tag(fault), "InvalidCursorError"] }),
         _ => json!({ "const": tag(fault) }),
     };

@@ -62,6 +62,30 @@ impl FromPath for String {
     }
 }
 
+/// Longest rest of a path, in bytes.
+const MAX_TAIL: usize = 4096;
+
+/// Everything that stands where a route ends with `*`, slashes and all.
+#[derive(Debug)]
+pub struct Tail(pub String);
+
+impl FromPath for Tail {
+    fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        let Some((_, value)) = values.next() else {
+            return Err(Error::broken(&"a route takes more from its path than the path has"));
+        };
+        if value.len() > MAX_TAIL {
+            return Err(refuse(format!("the path is longer than {MAX_TAIL} bytes")));
+        }
+        Ok(Self(value.to_owned()))
+    }
+
+    /// It has no name in the document.
+    fn schemas(_: &mut Schemas) -> Vec<Schema> {
+        Vec::new()
+    }
+}
+
 impl<A: FromPath, B: FromPath> FromPath for (A, B) {
     fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
         Ok((A::take(values)?, B::take(values)?))

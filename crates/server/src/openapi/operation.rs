@@ -42,6 +42,12 @@ impl Operation {
         self.parameters.extend(parameters);
     }
 
+    /// It takes any name for what stands in the braces of its path.
+    pub fn takes_names(&mut self) {
+        let name = |name| parameter(name, "path", json!({ "type": "string" }));
+        self.parameters.extend(names(self.path).map(name));
+    }
+
     /// It takes the fields of `T` from the query.
     pub fn takes_query<T: JsonSchema>(&mut self) {
         let schema = self.schemas.fields::<T>();
@@ -60,11 +66,13 @@ impl Operation {
 
     /// It is about a directory.
     pub fn takes_directory(&mut self) {
-        self.parameters.push(parameter(
-            "x-opencode-directory",
-            "header",
-            json!({ "type": "string", "description": "The same as `directory`, URL-encoded; the query wins." }),
-        ));
+        const HEADER: &str = "x-opencode-directory";
+        // Handlers may want both the directory and what there is in it.
+        if self.parameters.iter().all(|known| known["name"] != HEADER) {
+            let text = "The same as `directory`, URL-encoded; the query wins.";
+            let schema = json!({ "type": "string", "description": text });
+            self.parameters.push(parameter(HEADER, "header", schema));
+        }
     }
 
     /// It takes a JSON body.

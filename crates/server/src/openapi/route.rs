@@ -145,6 +145,13 @@ impl Route {
         self.faults(&[Fault::Overloaded, Fault::Closing, Fault::Full])
     }
 
+    /// Its path has names in it that the handler does not look at.
+    #[must_use]
+    pub fn takes_names(mut self) -> Self {
+        self.describe.push(Operation::takes_names);
+        self
+    }
+
     /// It answers with a stream of these.
     #[must_use]
     pub fn streams<T: JsonSchema>(mut self) -> Self {

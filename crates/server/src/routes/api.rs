@@ -1,6 +1,11 @@
 //! The newer interface under `/api`: the same engine and the same sessions in its own shapes (`protocol::next`).
 
+mod catalogue;
+mod event;
+mod files;
 mod history;
+mod integration;
+mod location;
 mod message;
 mod prompt;
 mod request;
@@ -22,10 +27,21 @@ use crate::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    [session::routes(), prompt::routes(), message::routes(), history::routes(), request::routes()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        location::routes(),
+        files::routes(),
+        catalogue::routes(),
+        integration::routes(),
+        event::routes(),
+        session::routes(),
+        prompt::routes(),
+        message::routes(),
+        history::routes(),
+        request::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// It is done, and there is nothing to say about it.

@@ -58,11 +58,16 @@ async fn log_in(
     Params(provider): Params<String>,
     Body(login): Body<Login>,
 ) -> Result<Json<bool>, Error> {
+    keep(&app, &provider, login).await?;
+    Ok(Json(true))
+}
+
+/// Keeps what lets somebody in, unless it cannot.
+pub(super) async fn keep(app: &App, provider: &str, login: Login) -> Result<(), Error> {
     if matches!(&login, Login::Api { key, .. } if key.reveal().trim().is_empty()) {
         return Err(Error::bad_request(BadRequestKind::Payload, "the key is empty"));
     }
-    app.instances.log_in(&provider, Some(login)).await?;
-    Ok(Json(true))
+    Ok(app.instances.log_in(provider, Some(login)).await?)
 }
 
 async fn log_out(State(app): State<App>, Params(provider): Params<String>) -> Result<Json<bool>, Error> {

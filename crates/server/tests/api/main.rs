@@ -15,6 +15,7 @@ mod instance;
 mod mcp;
 mod messages;
 mod newer;
+mod places;
 mod prompts;
 mod requests;
 mod schema;

@@ -51,7 +51,7 @@ impl Answer {
 pub(crate) fn provider() -> Value {
     let modalities = json!({ "text": true, "audio": false, "image": false, "video": false, "pdf": false });
     json!({
-        "id": "demo", "name": "Demo", "source": "custom", "env": [], "options": { "apiKey": "sk-secret" },
+        "id": "demo", "name": "Demo", "source": "env", "env": ["DEMO_KEY"], "options": { "apiKey": "sk-secret" },
         "models": { "demo": {
             "id": "demo", "providerID": "demo", "name": "Demo", "status": "active", "release_date": "2026-01-01",
             "api": { "id": "demo", "url": "", "npm": "" }, "options": {}, "headers": {},

@@ -81,7 +81,8 @@ impl Call {
         path: &str,
         operation: &Value,
     ) -> Self {
-        let mut uri = path.to_owned();
+        let file = if dice.roll(4) == 0 { pick(dice, &JUNK) } else { &"hello" };
+        let mut uri = path.replace("/*", &format!("/{file}"));
         let (mut query, mut headers) = (Vec::new(), Vec::new());
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
@@ -142,6 +143,7 @@ fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
             "prt" => known.part["id"].as_str().unwrap().to_owned(),
             "per" => known.permission.clone(),
             "psv" => "psv_none".to_owned(),
+            "demo" => "demo".to_owned(),
             _ => known.question.clone(),
         },
     }
@@ -153,6 +155,7 @@ fn kind(path: &str, name: &str) -> &'static str {
         "messageID" => "msg",
         "partID" => "prt",
         "permissionID" => "per",
+        "providerID" | "integrationID" => "demo",
         _ if path.starts_with("/api/permission/saved") => "psv",
         _ if path.contains("/permission/") => "per",
         _ => "que",

@@ -1,62 +1,35 @@
-//! Files and places in the newer form of OpenCode's interface, as its terminal interface asks for them.
+//! Files of a directory, as OpenCode's terminal interface asks for them.
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::header;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workspace::{files, search::Kind};
 
-use super::file::{NodeKind, names, resolve};
+use super::{
+    super::file::{NodeKind, names, resolve},
+    location::{Located, locate},
+};
 use crate::{
     App, Error,
     blocking::blocking,
     error::Fault,
-    extract::{Directory, Query},
-    openapi::Route,
+    extract::{Directory, Params, Query, Tail},
+    openapi::{Gives, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/location", "v2.location.get", location).summary("Get the place a call is about"),
         Route::get("/api/fs/list", "v2.fs.list", list).summary("List a directory").faults(&[Fault::NotFound]),
         Route::get("/api/fs/find", "v2.fs.find", find).summary("Find files and directories by name"),
+        Route::get("/api/fs/read/*", "v2.fs.read", read)
+            .summary("Get the bytes of a file")
+            .faults(&[Fault::NotFound]),
     ]
-}
-
-/// The place a call is about.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LocationInfo {
-    /// The directory.
-    directory: String,
-    /// Its project.
-    project: LocationProject,
-}
-
-/// The project of a place.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LocationProject {
-    /// Its id.
-    id: String,
-    /// The top of its worktree.
-    directory: String,
-}
-
-async fn locate(app: &App, directory: &Directory) -> LocationInfo {
-    let place = app.projects.find(&directory.path).await;
-    let project = LocationProject { id: place.project, directory: place.worktree };
-    LocationInfo { directory: place.directory, project }
-}
-
-async fn location(State(app): State<App>, directory: Directory) -> Json<LocationInfo> {
-    Json(locate(&app, &directory).await)
-}
-
-/// Entries, and where they are.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Entries {
-    /// The place the call was about.
-    location: LocationInfo,
-    /// What there is.
-    data: Vec<FileSystemEntry>,
 }
 
 /// A file or a directory.
@@ -79,7 +52,7 @@ async fn list(
     State(app): State<App>,
     directory: Directory,
     Query(query): Query<ListQuery>,
-) -> Result<Json<Entries>, Error> {
+) -> Result<Json<Located<Vec<FileSystemEntry>>>, Error> {
     let location = locate(&app, &directory).await;
     let data = blocking(move || {
         let (root, path) = resolve(&directory.path, query.path.as_deref().unwrap_or_default())?;
@@ -90,7 +63,7 @@ async fn list(
         };
         Ok::<_, Error>(files::nodes(&root, &path)?.into_iter().map(entry).collect())
     });
-    Ok(Json(Entries { location, data: data.await? }))
+    Ok(Json(Located { location, data: data.await? }))
 }
 
 /// Which names to look for.
@@ -108,9 +81,36 @@ async fn find(
     State(app): State<App>,
     directory: Directory,
     Query(query): Query<FindQuery>,
-) -> Result<Json<Entries>, Error> {
+) -> Result<Json<Located<Vec<FileSystemEntry>>>, Error> {
     let location = locate(&app, &directory).await;
     let found = names(&directory.path, query.query, query.r#type.map(Kind::from), query.limit).await?;
     let entry = |name: workspace::search::Name| FileSystemEntry { path: name.path, r#type: name.kind.into() };
-    Ok(Json(Entries { location, data: found.into_iter().map(entry).collect() }))
+    Ok(Json(Located { location, data: found.into_iter().map(entry).collect() }))
+}
+
+/// The bytes of a file, whatever it is.
+#[derive(Debug)]
+struct Contents(Vec<u8>);
+
+impl IntoResponse for Contents {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, BYTES), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], self.0).into_response()
+    }
+}
+
+impl Gives for Contents {
+    fn describe(operation: &mut Operation) {
+        operation.gives_text(BYTES);
+    }
+}
+
+/// Never what the file claims to be: a page among a project's files must not run in a browser as the server's own.
+const BYTES: &str = "application/octet-stream";
+
+async fn read(directory: Directory, Params(Tail(path)): Params<Tail>) -> Result<Contents, Error> {
+    let bytes = blocking(move || {
+        let (_, path) = resolve(&directory.path, &path)?;
+        Ok::<_, Error>(files::load(&path)?)
+    });
+    Ok(Contents(bytes.await?))
 }

@@ -1,0 +1,504 @@
+//! What can be chosen from: agents, commands, skills, models, providers, and how to get into a provider.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::session::NextModel;
+use crate::{
+    Extra, Millis,
+    agent::{Agent, AgentMode, Command},
+    number::Number,
+    provider::{self, CacheCost, Modalities, Model, ModelStatus, Provider, ProviderSource},
+    request::{Action, Rule},
+    secret,
+};
+
+/// What is added to every request to a model. Secrets are left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestInfo {
+    /// Headers.
+    pub headers: BTreeMap<String, String>,
+    /// Fields of the body.
+    pub body: Extra,
+}
+
+impl RequestInfo {
+    fn new(headers: &Extra, body: &Extra) -> Self {
+        Self { headers: texts(headers), body: visible(body) }
+    }
+}
+
+fn visible(fields: &Extra) -> Extra {
+    match secret::without_secrets(&Value::Object(fields.clone())) {
+        Value::Object(fields) => fields,
+        _ => Extra::new(),
+    }
+}
+
+fn texts(fields: &Extra) -> BTreeMap<String, String> {
+    let text = |(name, value): (String, Value)| Some((name, value.as_str()?.to_owned()));
+    visible(fields).into_iter().filter_map(text).collect()
+}
+
+/// An agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextAgent {
+    /// Its name, which is also its id.
+    pub id: String,
+    /// Its model, if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<NextModel>,
+    /// What it asks models with.
+    pub request: RequestInfo,
+    /// Its system prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Who may call it.
+    pub mode: AgentMode,
+    /// Not offered for choice.
+    pub hidden: bool,
+    /// Shown colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+    /// How many steps a turn may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// What it may do.
+    pub permissions: Vec<NextRule>,
+}
+
+/// What an agent may do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextRule {
+    /// What is to be done; wildcards allowed.
+    pub action: String,
+    /// To what; wildcards allowed.
+    pub resource: String,
+    /// Whether it may be.
+    pub effect: Action,
+}
+
+impl From<Rule> for NextRule {
+    fn from(rule: Rule) -> Self {
+        Self { action: rule.permission, resource: rule.pattern, effect: rule.action }
+    }
+}
+
+impl From<Agent> for NextAgent {
+    fn from(agent: Agent) -> Self {
+        let variant = agent.variant;
+        let model = agent.model.map(|model| NextModel {
+            id: model.model_id,
+            provider_id: model.provider_id,
+            variant,
+        });
+        let mut request = RequestInfo::new(&Extra::new(), &agent.options);
+        for (name, number) in [("temperature", agent.temperature), ("topP", agent.top_p)] {
+            request.body.extend(number.map(|number| (name.to_owned(), number.0.into())));
+        }
+        Self {
+            id: agent.name,
+            model,
+            request,
+            system: agent.prompt,
+            description: agent.description,
+            mode: agent.mode,
+            hidden: agent.hidden.unwrap_or_default(),
+            color: agent.color,
+            steps: agent.steps,
+            permissions: agent.permission.into_iter().map(NextRule::from).collect(),
+        }
+    }
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextCommand {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it expands to.
+    pub template: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The agent that is to run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The model that is to run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<NextModel>,
+    /// It runs as a subagent's task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subtask: Option<bool>,
+}
+
+impl From<Command> for NextCommand {
+    fn from(command: Command) -> Self {
+        let Command { name, template, description, agent, model, subtask, .. } = command;
+        let model = model.as_deref().and_then(|model| model.split_once('/'));
+        let model = model.map(|(provider, id)| NextModel {
+            id: id.to_owned(),
+            provider_id: provider.to_owned(),
+            variant: None,
+        });
+        Self { name, template, description, agent, model, subtask }
+    }
+}
+
+/// How a provider or a model is called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum ApiInfo {
+    /// As OpenCode would with a package.
+    AiSdk {
+        /// The name the provider's API knows the model by; of models alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// The package; tells the dialect.
+        package: String,
+        /// Base address.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Settings; secrets are left out.
+        settings: Extra,
+    },
+    /// By the server itself.
+    Native {
+        /// The name of the model; of models alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// Base address.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Settings; secrets are left out.
+        settings: Extra,
+    },
+}
+
+impl ApiInfo {
+    fn new(api: Option<&provider::ModelApi>, id: Option<String>, settings: &Extra) -> Self {
+        let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let (url, settings) = (api.and_then(|api| known(&api.url)), visible(settings));
+        match api.and_then(|api| known(&api.npm)) {
+            Some(package) => Self::AiSdk { id, package, url, settings },
+            None => Self::Native { id, url, settings },
+        }
+    }
+}
+
+/// Somebody who runs models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextProvider {
+    /// Its id.
+    pub id: String,
+    /// How to get into it, if it wants to know who asks.
+    #[serde(rename = "integrationID", default, skip_serializing_if = "Option::is_none")]
+    pub integration_id: Option<String>,
+    /// Shown name.
+    pub name: String,
+    /// How it is called.
+    pub api: ApiInfo,
+    /// What is added to every request.
+    pub request: RequestInfo,
+}
+
+impl From<&Provider> for NextProvider {
+    fn from(provider: &Provider) -> Self {
+        let mut settings = provider.options.clone();
+        let headers = match settings.remove("headers") {
+            Some(Value::Object(headers)) => headers,
+            _ => Extra::new(),
+        };
+        let api = provider.models.values().next().map(|model| &model.api);
+        Self {
+            id: provider.id.clone(),
+            integration_id: wants_key(provider).then(|| provider.id.clone()),
+            name: provider.name.clone(),
+            api: ApiInfo::new(api, None, &settings),
+            request: RequestInfo::new(&headers, &Extra::new()),
+        }
+    }
+}
+
+/// Whether it wants to know who asks.
+fn wants_key(provider: &Provider) -> bool {
+    !provider.env.is_empty() || provider.source == ProviderSource::Api
+}
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextModelInfo {
+    /// Its id within the provider.
+    pub id: String,
+    /// The provider.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// Kinship.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// Shown name.
+    pub name: String,
+    /// How it is called.
+    pub api: ApiInfo,
+    /// What it can do.
+    pub capabilities: Abilities,
+    /// What is added to every request.
+    pub request: RequestInfo,
+    /// Named settings to choose from.
+    pub variants: Vec<VariantInfo>,
+    /// When it came out.
+    pub time: Released,
+    /// What it costs: first the usual price, then those of larger contexts.
+    pub cost: Vec<NextCost>,
+    /// Whether it is here to stay.
+    pub status: ModelStatus,
+    /// Whether it can be used.
+    pub enabled: bool,
+    /// How much fits.
+    pub limit: provider::ModelLimit,
+}
+
+/// What a model can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Abilities {
+    /// It calls tools.
+    pub tools: bool,
+    /// What it takes.
+    pub input: Vec<String>,
+    /// What it gives.
+    pub output: Vec<String>,
+}
+
+/// Named settings of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantInfo {
+    /// Their name.
+    pub id: String,
+    /// What is added to every request.
+    #[serde(flatten)]
+    pub request: RequestInfo,
+}
+
+/// When a model came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Released {
+    /// The day; 0 if unknown.
+    pub released: Millis,
+}
+
+/// Price of a million tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextCost {
+    /// From which size of context on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<provider::TierBound>,
+    /// Prompt.
+    pub input: Number,
+    /// Answer.
+    pub output: Number,
+    /// Cache.
+    pub cache: CacheCost,
+}
+
+impl From<&Model> for NextModelInfo {
+    fn from(model: &Model) -> Self {
+        let variant = |(id, body): (&String, &Extra)| VariantInfo {
+            id: id.clone(),
+            request: RequestInfo::new(&Extra::new(), body),
+        };
+        let can = &model.capabilities;
+        Self {
+            id: model.id.clone(),
+            provider_id: model.provider_id.clone(),
+            family: model.family.clone(),
+            name: model.name.clone(),
+            api: ApiInfo::new(Some(&model.api), Some(model.api.id.clone()), &Extra::new()),
+            capabilities: Abilities {
+                tools: can.toolcall,
+                input: kinds(&can.input),
+                output: kinds(&can.output),
+            },
+            request: RequestInfo::new(&model.headers, &model.options),
+            variants: model.variants.iter().flatten().map(variant).collect(),
+            time: Released { released: day(&model.release_date) },
+            cost: costs(&model.cost),
+            status: model.status,
+            enabled: true,
+            limit: model.limit.clone(),
+        }
+    }
+}
+
+fn kinds(modalities: &Modalities) -> Vec<String> {
+    let Modalities { text, audio, image, video, pdf, .. } = modalities;
+    let all = [("text", text), ("audio", audio), ("image", image), ("video", video), ("pdf", pdf)];
+    all.into_iter().filter(|(_, has)| **has).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn costs(cost: &provider::ModelCost) -> Vec<NextCost> {
+    let usual = NextCost { tier: None, input: cost.input, output: cost.output, cache: cost.cache.clone() };
+    let larger = cost.tiers.iter().flatten().map(|tier| NextCost {
+        tier: Some(tier.tier.clone()),
+        input: tier.input,
+        output: tier.output,
+        cache: tier.cache.clone(),
+    });
+    std::iter::once(usual).chain(larger).collect()
+}
+
+/// The beginning of a day like `2026-08-14`, or of a month like `2026-08`; 0 for anything else.
+fn day(date: &str) -> Millis {
+    const DAY: Millis = 24 * 60 * 60 * 1_000;
+    /// Days between the first of March of the year 0 and the first of January 1970.
+    const EPOCH: Millis = 719_468;
+    let numbers: Option<Vec<Millis>> = date.split('-').map(|number| number.parse().ok()).collect();
+    let (year, month, day) = match numbers.as_deref() {
+        Some(&[year, month]) => (year, month, 1),
+        Some(&[year, month, day]) => (year, month, day),
+        _ => return 0,
+    };
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return 0;
+    }
+    // A year that begins in March has its odd day at its end.
+    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    (days - EPOCH) * DAY
+}
+
+/// A way into something outside, such as a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Integration {
+    /// Its id, which is the provider's.
+    pub id: String,
+    /// Shown name.
+    pub name: String,
+    /// How to get in.
+    pub methods: Vec<IntegrationMethod>,
+    /// What is in use.
+    pub connections: Vec<Connection>,
+}
+
+/// How to get in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum IntegrationMethod {
+    /// With a key that a person enters.
+    Key,
+    /// With a key in the environment.
+    Env {
+        /// The variables that may hold it.
+        names: Vec<String>,
+    },
+}
+
+/// What is in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Connection {
+    /// A stored key or login.
+    Credential {
+        /// Its id; there is one for each integration, so it is the integration's.
+        id: String,
+        /// Shown name.
+        label: String,
+    },
+    /// A key in the environment.
+    Env {
+        /// The variable; the first of those that may hold it.
+        name: String,
+    },
+}
+
+impl Integration {
+    /// The way into a provider, if it wants to know who asks.
+    pub fn of(provider: &Provider) -> Option<Self> {
+        if !wants_key(provider) {
+            return None;
+        }
+        let (id, name) = (provider.id.clone(), provider.name.clone());
+        let connection = match provider.source {
+            ProviderSource::Api => Some(Connection::Credential { id: id.clone(), label: name.clone() }),
+            ProviderSource::Env => provider.env.first().map(|name| Connection::Env { name: name.clone() }),
+            ProviderSource::Config | ProviderSource::Custom => None,
+        };
+        let names = provider.env.clone();
+        let env = (!names.is_empty()).then_some(IntegrationMethod::Env { names });
+        let methods = std::iter::once(IntegrationMethod::Key).chain(env).collect();
+        Some(Self { id, name, methods, connections: connection.into_iter().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn days_are_counted_as_calendars_do() {
+        assert_eq!(day("1970-01-01"), 0);
+        assert_eq!(day("2024-02-29"), 1_709_164_800_000);
+        assert_eq!(day("2026-08"), day("2026-08-01"));
+        assert_eq!(day("2026-08-14") - day("2026-08-13"), 86_400_000);
+        for odd in ["", "soon", "2026", "2026-13-01", "2026-01-32", "2026-01-01-01", "-1-1-1", "99999-01-01"]
+        {
+            assert_eq!(day(odd), 0, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_provider_and_its_models_are_told_without_secrets() {
+        let modalities = json!({ "text": true, "audio": false, "image": true, "video": false, "pdf": false });
+        let provider: Provider = serde_json::from_value(json!({
+            "id": "acme", "name": "Acme", "source": "api", "env": ["ACME_API_KEY"],
+            "options": {
+                "apiKey": "sk-1", "timeout": 5, "headers": { "Authorization": "Bearer sk-2", "x-team": "a" },
+            },
+            "models": { "large": {
+                "id": "large", "providerID": "acme", "name": "Large", "status": "active",
+                "api": { "id": "large-1", "url": "https://acme.test", "npm": "@ai-sdk/openai" },
+                "capabilities": {
+                    "temperature": true, "reasoning": true, "attachment": false, "toolcall": true,
+                    "input": modalities, "output": modalities, "interleaved": false,
+                },
+                "cost": {
+                    "input": 3, "output": 15, "cache": { "read": 0.3, "write": 3.75 },
+                    "tiers": [{
+                        "input": 6, "output": 22.5, "cache": { "read": 0.6, "write": 7.5 },
+                        "tier": { "type": "context", "size": 200_000 },
+                    }],
+                },
+                "limit": { "context": 200_000, "output": 64_000 }, "release_date": "2026-01-01",
+                "options": { "secret": "sk-3" }, "headers": { "x-api-key": "sk-4", "x-feature": "on" },
+                "variants": { "high": { "reasoningEffort": "high", "token": "sk-5" } },
+            } },
+        }))
+        .unwrap();
+        let models: Vec<NextModelInfo> = provider.models.values().map(NextModelInfo::from).collect();
+        let told = json!([NextProvider::from(&provider), models, Integration::of(&provider)]);
+        assert!(!told.to_string().contains("sk-"), "{told}");
+        insta::assert_json_snapshot!(told);
+    }
+
+    #[test]
+    fn agents_and_commands_keep_what_they_say() {
+        let agent: Agent = serde_json::from_value(json!({
+            "name": "plan", "mode": "primary", "temperature": 0.5, "prompt": "Think.", "variant": "high",
+            "permission": [{ "permission": "edit", "pattern": "*", "action": "deny" }],
+            "model": { "providerID": "acme", "modelID": "large" }, "options": { "apiKey": "sk-1", "effort": 1 },
+        }))
+        .unwrap();
+        let command: Command = serde_json::from_value(json!({
+            "name": "review", "template": "Review $1", "model": "acme/team/large", "hints": ["$1"],
+        }))
+        .unwrap();
+        insta::assert_json_snapshot!(json!([NextAgent::from(agent), NextCommand::from(command)]));
+    }
+}

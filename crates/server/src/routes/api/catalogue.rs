@@ -1,0 +1,216 @@
+//! What can be chosen from in a place, and what waits for a person there.
+
+use std::{collections::BTreeMap, path::Path};
+
+use axum::{Json, extract::State};
+use protocol::{
+    Rest,
+    config::{LocalReference, Reference, Skill},
+    next::{NextAgent, NextCommand, NextModelInfo, NextPermission, NextProvider},
+    request::QuestionRequest,
+    wire_error::{TaggedError, WireError},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::location::{Located, located};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Directory, Params},
+    instance::Here,
+    openapi::Route,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/api/health", "v2.health.get", health).summary("Say that the server is there"),
+        Route::get("/api/agent", "v2.agent.list", agents).summary("List the agents"),
+        Route::get("/api/model", "v2.model.list", models).summary("List the models that can be used"),
+        Route::get("/api/provider", "v2.provider.list", providers)
+            .summary("List the providers that can be used"),
+        Route::get("/api/provider/{providerID}", "v2.provider.get", provider)
+            .summary("Get a provider")
+            .faults(&[Fault::NotFound]),
+        Route::get("/api/command", "v2.command.list", commands).summary("List the slash commands"),
+        Route::get("/api/skill", "v2.skill.list", skills).summary("List the skills"),
+        Route::get("/api/reference", "v2.reference.list", references)
+            .summary("List the directories that the configuration refers to"),
+        Route::get("/api/permission/request", "v2.permission.request.list", permissions)
+            .summary("List the permissions that wait for a person"),
+        Route::get("/api/question/request", "v2.question.request.list", questions)
+            .summary("List the questions that wait for a person"),
+    ]
+}
+
+/// A server that can answer is well.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Healthy {
+    /// Always true.
+    healthy: bool,
+}
+
+async fn health() -> Json<Healthy> {
+    Json(Healthy { healthy: true })
+}
+
+async fn agents(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<NextAgent>>> {
+    located(&app, &directory, instance.agents.iter().cloned().map(NextAgent::from).collect()).await
+}
+
+async fn models(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<NextModelInfo>>> {
+    let models = instance.providers.iter().flat_map(|provider| provider.models.values());
+    located(&app, &directory, models.map(NextModelInfo::from).collect()).await
+}
+
+async fn providers(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<NextProvider>>> {
+    located(&app, &directory, instance.providers.iter().map(NextProvider::from).collect()).await
+}
+
+async fn provider(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+    Params(provider_id): Params<String>,
+) -> Result<Json<Located<NextProvider>>, Error> {
+    let Some(provider) = instance.providers.iter().find(|provider| provider.id == provider_id) else {
+        let message = format!("There is no provider {provider_id:?} that can be used here.");
+        let body = TaggedError::ProviderNotFound { provider_id, message, extra: Rest::NONE };
+        return Err(Error::named(Fault::NotFound, WireError::Tagged(body)));
+    };
+    Ok(located(&app, &directory, NextProvider::from(provider)).await)
+}
+
+async fn commands(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<NextCommand>>> {
+    located(&app, &directory, instance.commands.iter().cloned().map(NextCommand::from).collect()).await
+}
+
+async fn skills(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<Skill>>> {
+    located(&app, &directory, instance.skills.clone()).await
+}
+
+/// A directory that the configuration refers to.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct ReferenceInfo {
+    /// What it is called.
+    name: String,
+    /// Where it is.
+    path: String,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Not offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<bool>,
+    /// As the configuration has it.
+    source: ReferenceSource,
+}
+
+/// A reference as the configuration has it.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum ReferenceSource {
+    /// A directory on this machine.
+    Local(LocalReference),
+}
+
+/// The two spellings of the configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    references: BTreeMap<String, Reference>,
+    reference: BTreeMap<String, Reference>,
+}
+
+async fn references(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+) -> Json<Located<Vec<ReferenceInfo>>> {
+    let found = referred(&instance.config, &directory.path, &app.facts.home);
+    located(&app, &directory, found).await
+}
+
+/// Repositories are left out: nobody fetches them here, so there is no directory to name.
+fn referred(config: &Value, directory: &str, home: &str) -> Vec<ReferenceInfo> {
+    let Named { references, reference } = Named::deserialize(config).unwrap_or_default();
+    let info = |(name, reference)| {
+        let source = match reference {
+            Reference::Plain(path) if is_path(&path) => {
+                LocalReference { path, description: None, hidden: None }
+            }
+            Reference::Local(local) => local,
+            Reference::Plain(_) | Reference::Git(_) => return None,
+        };
+        let path = match source.path.strip_prefix("~/") {
+            Some(inside) => Path::new(home).join(inside),
+            None => Path::new(directory).join(&source.path),
+        };
+        let (path, description) = (path.to_string_lossy().into_owned(), source.description.clone());
+        let (hidden, source) = (source.hidden, ReferenceSource::Local(source));
+        Some(ReferenceInfo { name, path, description, hidden, source })
+    };
+    references.into_iter().chain(reference).filter_map(info).collect()
+}
+
+/// Plain text is a directory if it begins like one, and a repository otherwise.
+fn is_path(text: &str) -> bool {
+    ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start))
+}
+
+async fn permissions(
+    State(app): State<App>,
+    directory: Directory,
+) -> Result<Json<Located<Vec<NextPermission>>>, Error> {
+    let waiting = app.sessions.permissions(Some(&directory.path)).await?;
+    Ok(located(&app, &directory, waiting.into_iter().map(NextPermission::from).collect()).await)
+}
+
+async fn questions(
+    State(app): State<App>,
+    directory: Directory,
+) -> Result<Json<Located<Vec<QuestionRequest>>>, Error> {
+    let waiting = app.sessions.questions(Some(&directory.path)).await?;
+    Ok(located(&app, &directory, waiting).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn directories_are_referred_to_and_repositories_are_not() {
+        let config = json!({
+            "references": {
+                "std": "~/std", "own": { "path": "../own", "hidden": true }, "far": "ada/far",
+                "git": { "repository": "https://git.test/lib" },
+            },
+            "reference": { "top": "/top" },
+        });
+        insta::assert_json_snapshot!(referred(&config, "/work", "/people/ada"));
+        assert_eq!(referred(&json!({ "references": 5 }), "/work", "/people/ada"), []);
+    }
+}

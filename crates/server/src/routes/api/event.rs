@@ -1,0 +1,206 @@
+//! What happens, in all directories: every event as it is, and after it the same in this wire's words.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use engine::{
+    Sessions, Stream, StreamItem,
+    bus::{Frame, Scope},
+    ports::{Clock, SystemClock},
+};
+use futures::stream;
+use protocol::{
+    Event, EventBody, Extra, PartBody, PartId,
+    event::PartDelta,
+    next::{AnyEvent, Location, Moment, NextBody, NextEvent, OlderEvent},
+};
+use serde::Serialize;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use crate::{
+    App, Error,
+    openapi::Route,
+    sse::{CutOff, HEADERS, cut_off},
+};
+
+/// How often a stream that has nothing to say says so.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Parts that are being written, of which a stream remembers what they are. The oldest are forgotten first: their
+/// words still come, only not a second time.
+const MAX_OPEN: usize = 1_000;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/api/event", "v2.event.subscribe", follow)
+            .summary("Follow the events of all directories")
+            .streams::<AnyEvent>(),
+    ]
+}
+
+/// Subscribes first and answers then, so that nothing can happen in between unseen.
+async fn follow(State(app): State<App>) -> Result<Response, Error> {
+    let stream = app.sessions.subscribe(Scope::default(), None).await?;
+    let feed = Feed::new(app.sessions, stream);
+    Ok((HEADERS, Body::from_stream(stream::try_unfold(feed, Feed::next))).into_response())
+}
+
+/// What one client is sent.
+struct Feed {
+    sessions: Sessions,
+    stream: Stream,
+    open: Open,
+    ready: VecDeque<Bytes>,
+    heartbeat: Interval,
+}
+
+impl Feed {
+    fn new(sessions: Sessions, stream: Stream) -> Self {
+        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let hello = sessions.frame(None, EventBody::ServerConnected(Extra::new()));
+        let ready = older(&hello).iter().map(write).collect();
+        Self { sessions, stream, open: Open::default(), ready, heartbeat }
+    }
+
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, CutOff> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Ok(Some((chunk, self)));
+            }
+            // Both can be dropped half-way without losing anything.
+            let item = tokio::select! {
+                item = self.stream.next() => item,
+                _ = self.heartbeat.tick() => {
+                    return Ok(Some((Bytes::from_static(b": heartbeat\n\n"), self)));
+                }
+            };
+            match item {
+                Ok(StreamItem::Frames(frames)) => {
+                    for frame in frames {
+                        self.tell(&frame).await;
+                    }
+                }
+                Ok(StreamItem::End) => return Ok(None),
+                Ok(StreamItem::Lagged(lagged)) => return Err(cut_off(lagged)),
+                Err(error) => return Err(cut_off(error)),
+            }
+        }
+    }
+
+    async fn tell(&mut self, frame: &Frame) {
+        self.ready.extend(older(frame).iter().map(write));
+        let Ok(event) = serde_json::from_slice::<Event>(frame.json()) else { return };
+        let location = location(frame);
+        for body in self.translate(&event).await {
+            let (id, location) = (event.id.clone(), location.clone());
+            self.ready.push_back(write(&NextEvent { id, body, durable: None, location }));
+        }
+    }
+
+    async fn translate(&mut self, event: &Event) -> Vec<NextBody> {
+        let made = event.id.made(SystemClock.now());
+        if let EventBody::PartDelta(delta) = &event.body {
+            let moment = Moment { timestamp: made, session_id: delta.session_id.clone() };
+            return self.open.delta(moment, delta).into_iter().collect();
+        }
+        self.open.learn(&event.body);
+        let message = match (NextBody::needs(event), event.body.session_id()) {
+            // A message that was removed since is told without its words.
+            (Some(id), Some(session)) => self.sessions.message(session, id).await.ok(),
+            _ => None,
+        };
+        NextBody::of(event, made, message.as_ref())
+    }
+}
+
+fn location(frame: &Frame) -> Option<Location> {
+    let directory = frame.directory.as_deref()?.to_owned();
+    Some(Location { directory, workspace_id: None })
+}
+
+fn older(frame: &Frame) -> Option<OlderEvent> {
+    let event: OlderEvent = serde_json::from_slice(frame.json()).ok()?;
+    Some(OlderEvent { location: location(frame), ..event })
+}
+
+fn write(event: &impl Serialize) -> Bytes {
+    format!("data: {}\n\n", serde_json::to_string(event).unwrap_or_default()).into()
+}
+
+/// What an open part holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Reasoning,
+}
+
+/// The parts that are being written: what is added to one does not say what it is.
+#[derive(Debug, Default)]
+struct Open(BTreeMap<PartId, Kind>);
+
+impl Open {
+    fn learn(&mut self, body: &EventBody) {
+        let EventBody::PartUpdated(it) = body else { return };
+        let (kind, has_ended) = match &it.part.body {
+            PartBody::Text(text) => (Kind::Text, text.time.as_ref().is_none_or(|time| time.end.is_some())),
+            PartBody::Reasoning(thought) => (Kind::Reasoning, thought.time.end.is_some()),
+            _ => return,
+        };
+        if has_ended {
+            self.0.remove(&it.part.id);
+            return;
+        }
+        if self.0.len() >= MAX_OPEN {
+            self.0.pop_first();
+        }
+        self.0.insert(it.part.id.clone(), kind);
+    }
+
+    fn delta(&self, moment: Moment, it: &PartDelta) -> Option<NextBody> {
+        let assistant_message_id = it.message_id.clone();
+        let (part, delta) = (it.part_id.clone(), it.delta.clone());
+        Some(match self.0.get(&it.part_id)? {
+            Kind::Text => NextBody::TextDelta { moment, assistant_message_id, text_id: part, delta },
+            Kind::Reasoning => {
+                NextBody::ReasoningDelta { moment, assistant_message_id, reasoning_id: part, delta }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::event::PartInfo;
+    use serde_json::json;
+
+    use super::*;
+
+    fn part(number: usize, end: Option<u64>) -> EventBody {
+        let part = json!({
+            "id": format!("prt_{number:05}"), "sessionID": "ses_1", "messageID": "msg_1", "type": "text",
+            "text": "", "time": { "start": 1, "end": end },
+        });
+        let info = json!({ "sessionID": "ses_1", "part": part, "time": 1 });
+        EventBody::PartUpdated(serde_json::from_value::<PartInfo>(info).unwrap())
+    }
+
+    #[test]
+    fn parts_that_are_never_closed_are_forgotten_some_day() {
+        let mut open = Open::default();
+        for number in 0..=MAX_OPEN {
+            open.learn(&part(number, None));
+        }
+        assert_eq!(open.0.len(), MAX_OPEN);
+        assert!(!open.0.contains_key(&"prt_00000".parse::<PartId>().unwrap()));
+        open.learn(&part(1, Some(2)));
+        assert_eq!(open.0.len(), MAX_OPEN - 1);
+    }
+}

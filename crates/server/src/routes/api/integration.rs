@@ -1,0 +1,88 @@
+//! Ways into providers: with a key, which is all there is.
+
+use axum::{Json, extract::State};
+use protocol::{
+    config::{Secret, Variables},
+    login::Login,
+    next::Integration,
+    wire_error::BadRequestKind,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    super::provider::keep,
+    Done,
+    location::{Located, located},
+};
+use crate::{
+    App, Error,
+    extract::{Body, Directory, Params},
+    instance::Here,
+    openapi::Route,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/api/integration", "v2.integration.list", list)
+            .summary("List the ways into providers, and which are in use"),
+        Route::get("/api/integration/{integrationID}", "v2.integration.get", get)
+            .summary("Get the ways into a provider"),
+        Route::post("/api/integration/{integrationID}/connect/key", "v2.integration.connect.key", connect)
+            .summary("Keep a provider's key"),
+        Route::delete("/api/credential/{credentialID}", "v2.credential.remove", disconnect)
+            .summary("Remove a provider's key"),
+    ]
+}
+
+/// Every provider that wants to know who asks, whether it can be used already or not.
+async fn all(app: &App, directory: &Directory, Here(instance): Here) -> Result<Vec<Integration>, Error> {
+    let others = app.instances.others(&directory.path).await?;
+    Ok(instance.providers.iter().chain(&others).filter_map(Integration::of).collect())
+}
+
+async fn list(
+    State(app): State<App>,
+    directory: Directory,
+    here: Here,
+) -> Result<Json<Located<Vec<Integration>>>, Error> {
+    let all = all(&app, &directory, here).await?;
+    Ok(located(&app, &directory, all).await)
+}
+
+async fn get(
+    State(app): State<App>,
+    directory: Directory,
+    here: Here,
+    Params(id): Params<String>,
+) -> Result<Json<Located<Integration>>, Error> {
+    let found = all(&app, &directory, here).await?.into_iter().find(|integration| integration.id == id);
+    let message = || format!("integrationID: there is no {id:?}; GET /api/integration lists what there is");
+    let found = found.ok_or_else(|| Error::bad_request(BadRequestKind::Params, message()))?;
+    Ok(located(&app, &directory, found).await)
+}
+
+/// A key.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct KeyInput {
+    /// It is kept and never sent back.
+    key: Secret,
+    /// Accepted for OpenCode's clients: a provider has one key here, which needs no name.
+    #[serde(rename = "label")]
+    _label: Option<String>,
+}
+
+async fn connect(
+    State(app): State<App>,
+    Params(integration): Params<String>,
+    Body(input): Body<KeyInput>,
+) -> Result<Done, Error> {
+    keep(&app, &integration, Login::Api { key: input.key, metadata: Variables::default() }).await?;
+    Ok(Done)
+}
+
+/// A key's id is its provider's.
+async fn disconnect(State(app): State<App>, Params(credential): Params<String>) -> Result<Done, Error> {
+    app.instances.log_in(&credential, None).await?;
+    Ok(Done)
+}

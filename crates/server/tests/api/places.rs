@@ -1,0 +1,143 @@
+//! What the newer interface says about a place: what can be chosen from there, what waits, and what happens.
+
+use axum::{body::Body, http::Request};
+use futures::StreamExt;
+use insta::assert_json_snapshot;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn a_place_is_told_with_everything_in_it() {
+    let world = World::new();
+    for path in [
+        "/api/health",
+        "/api/location",
+        "/api/agent",
+        "/api/model",
+        "/api/provider",
+        "/api/provider/demo",
+        "/api/integration",
+        "/api/command",
+        "/api/skill",
+        "/api/reference",
+        "/api/permission/request",
+        "/api/question/request",
+    ] {
+        let answer = world.get(path).await;
+        assert!(!answer.to_string().contains("sk-secret"), "{path} gives a secret away: {answer}");
+        insta::with_settings!({ description => path, omit_expression => true }, {
+            assert_json_snapshot!(format!("place{}", path.replace('/', "_")), world.redact(&answer));
+        });
+    }
+    let gone = world.expect(404, "GET", "/api/provider/nobody", None).await;
+    assert_eq!((&gone["_tag"], &gone["providerID"]), (&json!("ProviderNotFoundError"), &json!("nobody")));
+    let gone = world.expect(400, "GET", "/api/integration/nobody", None).await;
+    assert_eq!(gone["_tag"], "InvalidRequestError");
+}
+
+#[tokio::test]
+async fn what_waits_in_a_place_is_listed_there_and_nowhere_else() {
+    let world = World::new();
+    let (asking, posing) = (world.session().await, world.session().await);
+    world.submit(&asking, "permission").await;
+    world.submit(&posing, "question").await;
+    for (path, session) in [("/api/permission/request", asking), ("/api/question/request", posing)] {
+        let waiting = world.until(path, |waiting| waiting["data"] != json!([])).await;
+        assert_eq!(waiting["data"][0]["sessionID"], session.as_str());
+        let elsewhere = world.get(&format!("{path}?location[directory]=/")).await;
+        assert_eq!(elsewhere["data"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_kept_and_removed_and_an_empty_one_refused() {
+    let world = World::new();
+    let path = "/api/integration/acme/connect/key";
+    world.expect(204, "POST", path, json!({ "key": "sk-1", "label": "mine" })).await;
+    let refused = world.expect(400, "POST", path, json!({ "key": " " })).await;
+    assert_eq!(refused["message"], "the key is empty");
+    world.expect(204, "DELETE", "/api/credential/acme", None).await;
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_file_come_as_they_are_and_only_from_inside() {
+    let world = World::new();
+    let inner = world.tree.path().join("a b");
+    std::fs::create_dir_all(inner.join(".git")).unwrap();
+    let bytes = b"<script>\0\xff</script>";
+    std::fs::write(inner.join("page.html"), bytes).unwrap();
+    std::fs::write(inner.join(".git/config"), "secret").unwrap();
+    let answer = world.call("GET", "/api/fs/read/a%20b/page.html", None).await;
+    assert_eq!((answer.status.as_u16(), answer.bytes.as_slice()), (200, bytes.as_slice()));
+    assert_eq!(answer.headers["content-type"], "application/octet-stream");
+    assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    for (status, path) in [
+        (404, "a%20b/nothing"),
+        (400, "a%20b"),
+        (400, "a%20b/.git/config"),
+        (400, "..%2F..%2Fetc/passwd"),
+        (400, "%2Fetc/passwd"),
+        (400, "a%00b"),
+    ] {
+        let refused = world.expect(status, "GET", &format!("/api/fs/read/{path}"), None).await;
+        assert!(refused["_tag"].is_string(), "{path}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_built_says_so_and_why() {
+    let world = World::new();
+    let older = world.expect(501, "POST", "/sync/steal", json!({ "sessionID": "ses_1" })).await;
+    let newer = world.expect(501, "GET", "/api/integration/attempt/x", None).await;
+    assert_json_snapshot!([older, newer]);
+}
+
+#[tokio::test]
+async fn the_log_is_read_on_from_what_is_known() {
+    let world = World::new();
+    let (one, other) = (world.session().await, world.session().await);
+    world.submit(&one, "hello").await;
+    world.idle().await;
+    let all = world.post("/sync/history", json!({})).await;
+    let of = |events: &Value, id: &str| -> Vec<Value> {
+        let events = events.as_array().unwrap().iter();
+        events.filter(|event| event["aggregate_id"] == id).cloned().collect()
+    };
+    let (first, second) = (of(&all, &one), of(&all, &other));
+    assert_eq!((&first[0]["type"], &first[0]["seq"]), (&json!("session.created.1"), &json!(1)));
+    assert_eq!(first[0]["data"]["info"]["id"], one.as_str());
+    let known = json!({ &one: 2, "ses_unknown": 7 });
+    let rest = world.post("/sync/history", known).await;
+    assert_eq!((of(&rest, &one), of(&rest, &other)), (first[2..].to_vec(), second));
+}
+
+#[tokio::test]
+async fn everything_that_happens_is_told_in_both_wires_words() {
+    let world = World::new();
+    let call = Request::get("/api/event").body(Body::empty()).unwrap();
+    let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
+    let session = world.session().await;
+    world.submit(&session, "hello").await;
+    let mut told = Vec::new();
+    loop {
+        let chunk = stream.next().await.unwrap().unwrap();
+        let text = std::str::from_utf8(&chunk).unwrap();
+        let event: Value = serde_json::from_str(text.trim_end().strip_prefix("data: ").unwrap()).unwrap();
+        let kind = event["type"].as_str().unwrap().to_owned();
+        if kind == "server.connected" {
+            assert!(told.is_empty() && event.get("location").is_none(), "{event}");
+        } else {
+            assert_eq!(event["location"]["directory"], world.directory(), "{event}");
+            assert!(event["data"].is_object() && event.get("properties").is_none(), "{event}");
+        }
+        told.push(kind);
+        if told.last().unwrap() == "session.idle" {
+            break;
+        }
+    }
+    assert_eq!(told[..2], ["server.connected", "session.created"]);
+    told.retain(|kind| kind.starts_with("session.next."));
+    assert_json_snapshot!(told);
+}
