@@ -13,6 +13,7 @@ use protocol::message::ModelRef;
 use protocol::prompt::{CommandInput, PromptInput};
 
 use crate::native::commands;
+use crate::native::mcp::Servers;
 
 /// The agents and models there are. A prompt that asks for something else is refused before it is accepted.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub struct Roster {
     pub models: BTreeMap<String, Arc<dyn Model>>,
     /// The slash commands.
     pub commands: Vec<Command>,
+    /// The MCP servers, whose prompts are commands, too.
+    pub mcp: Servers,
     /// The model for a prompt, session and agent that name none.
     pub model: ModelRef,
     /// What a provider that is not among them would need, if somebody knows it.
@@ -81,6 +84,18 @@ impl Roster {
         })
     }
 
+    /// The same for a command that only an MCP server can know.
+    async fn served(&self, input: &CommandInput) -> Result<Result<PromptInput, String>, Unresolved> {
+        let served = self.mcp.prompts().await;
+        let name = input.command.clone();
+        if let Some(prompt) = served.iter().find(|prompt| prompt.name == name) {
+            return Ok(commands::ask(&self.mcp, prompt, input).await);
+        }
+        let ours = self.commands.iter().map(|command| command.name.as_str());
+        let known = ours.chain(served.iter().map(|prompt| prompt.name.as_str()));
+        Err(Unresolved::Command { name, known: known.collect::<Vec<_>>().join(", ") })
+    }
+
     fn choose(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
@@ -100,11 +115,10 @@ impl Runners for Roster {
     ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
         async move {
             let name = input.command.clone();
-            let Some(command) = self.commands.iter().find(|command| command.name == name) else {
-                let known = self.commands.iter().map(|command| command.name.as_str());
-                return Err(Unresolved::Command { name, known: known.collect::<Vec<_>>().join(", ") });
+            let prompt = match self.commands.iter().find(|command| command.name == name) {
+                Some(command) => commands::prompt(command, &self.agents, &session.directory, input).await,
+                None => self.served(input).await?,
             };
-            let prompt = commands::prompt(command, &self.agents, &session.directory, input).await;
             prompt.map_err(|message| Unresolved::Unusable { name, message })
         }
         .boxed()
@@ -138,6 +152,7 @@ mod tests {
         Roster {
             agents: built_in(&[]),
             commands: commands::all(Vec::new(), &[]),
+            mcp: Servers::default(),
             models,
             model: ModelRef::new("demo", "baton"),
             missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use futures::future::BoxFuture;
-use protocol::mcp::{McpResource, McpStatus, McpTarget};
+use protocol::{
+    agent::Command,
+    mcp::{McpResource, McpStatus, McpTarget},
+};
 
 /// The MCP servers of one directory.
 pub trait McpServers: Send + Sync + fmt::Debug {
@@ -24,6 +27,9 @@ pub trait McpServers: Send + Sync + fmt::Debug {
 
     /// What all of them have to read.
     fn resources(&self) -> BoxFuture<'_, Vec<McpResource>>;
+
+    /// The prompts of all of them, as slash commands.
+    fn commands(&self) -> BoxFuture<'_, Vec<Command>>;
 }
 
 /// There is no server of this name.

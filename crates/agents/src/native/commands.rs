@@ -1,6 +1,7 @@
 //! Slash commands: which there are, and the prompt that each stands for.
 
 mod expand;
+mod served;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ use super::tools::object;
 use expand::{Expanded, expand, hints, mentions};
 
 pub(super) use expand::Snippet;
+pub(crate) use served::ask;
+pub use served::served;
 
 /// The field of a part that names the command lines in its text which are still to be run.
 const PENDING: &str = "snippets";
@@ -107,7 +110,6 @@ pub(crate) async fn prompt(
     directory: &str,
     input: &CommandInput,
 ) -> Result<PromptInput, String> {
-    let too_long = || format!("with these arguments it is longer than {} bytes", expand::MAX_TEXT);
     let expanded = expand(&command.template, &input.arguments).ok_or_else(too_long)?;
     let is_subagent =
         |name: &String| agents.iter().any(|agent| agent.name == *name && agent.mode == AgentMode::Subagent);
@@ -131,6 +133,10 @@ pub(crate) async fn prompt(
     prompt.parts = parts(expanded, agents, directory).await;
     prompt.parts.extend(input.parts.iter().flatten().cloned());
     Ok(prompt)
+}
+
+fn too_long() -> String {
+    format!("with these arguments it is longer than {} bytes", expand::MAX_TEXT)
 }
 
 /// The agent a prompt gets that names none.

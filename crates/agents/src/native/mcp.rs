@@ -143,15 +143,13 @@ impl Servers {
         self.gather(|connected| async move { connected.prompts().await }.boxed()).await
     }
 
-    /// What a prompt says, given by the name that [`Servers::prompts`] has for it.
+    /// What a prompt says.
     pub async fn prompt(
         &self,
-        name: &str,
+        prompt: &Prompt,
         arguments: &BTreeMap<String, String>,
     ) -> Result<Vec<Content>, Error> {
-        let known = self.prompts().await.into_iter().find(|prompt| prompt.name == name);
-        let known = known.ok_or_else(|| Error::NoPrompt(name.to_owned()))?;
-        self.connected(&known.server).await?.prompt(&known, arguments).await
+        self.connected(&prompt.server).await?.prompt(prompt, arguments).await
     }
 
     /// Lets go of every server and waits until its program is gone.

@@ -25,8 +25,8 @@ const DIRECTORY: &str = "application/x-directory";
 struct Piece {
     /// Told to the model beside the part.
     told: Vec<String>,
-    /// The part itself, unless it could not be attached.
-    body: Option<PartInputBody>,
+    /// The part itself, unless it could not be attached; several if there is more in it than one can hold.
+    bodies: Vec<PartInputBody>,
     /// Told to people.
     warning: Option<String>,
 }
@@ -34,13 +34,13 @@ struct Piece {
 impl Piece {
     /// A part with words beside it.
     fn told(told: impl IntoIterator<Item = String>, body: PartInputBody) -> Self {
-        Self { told: told.into_iter().collect(), body: Some(body), warning: None }
+        Self { told: told.into_iter().collect(), bodies: vec![body], warning: None }
     }
 
     /// Something that could not be attached.
     fn missing(name: &str, why: &str) -> Self {
         let sentence = format!("{name} could not be attached: {why}");
-        Self { told: vec![sentence.clone()], body: None, warning: Some(sentence) }
+        Self { told: vec![sentence.clone()], bodies: Vec::new(), warning: Some(sentence) }
     }
 }
 
@@ -53,14 +53,14 @@ pub(super) async fn prepare(inner: &Inner, draft: Draft<'_>) -> Result<Prepared,
     }
     let mut desk = Desk::new(inner, draft.session, draft.agent, draft.approved)?;
     let mut prepared = Prepared::default();
-    for PartInput { id, body } in draft.parts {
+    for PartInput { mut id, body } in draft.parts {
         let piece = match body {
             PartInputBody::File(file) => desk.file(file).await?,
             PartInputBody::Agent(mention) => mentioned(inner, mention),
             body => Piece::told([], body),
         };
         prepared.parts.extend(piece.told.into_iter().map(synthetic));
-        prepared.parts.extend(piece.body.map(|body| PartInput { id, body }));
+        prepared.parts.extend(piece.bodies.into_iter().map(|body| PartInput { id: id.take(), body }));
         prepared.warnings.extend(piece.warning.map(MessageError::unknown));
     }
     Ok(prepared)

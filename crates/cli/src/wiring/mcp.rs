@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
 
-use ::agents::native::mcp::{Servers, Settings};
+use ::agents::native::{
+    commands,
+    mcp::{Servers, Settings},
+};
 use engine::{
     bus::{Bus, Place},
     mint::Mint,
@@ -10,6 +13,7 @@ use engine::{
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{
     EventBody, Extra,
+    agent::Command,
     config::Config,
     mcp::{McpResource, McpStatus, McpTarget},
 };
@@ -87,5 +91,9 @@ impl McpServers for Shown {
 
     fn resources(&self) -> BoxFuture<'_, Vec<McpResource>> {
         self.0.resources().boxed()
+    }
+
+    fn commands(&self) -> BoxFuture<'_, Vec<Command>> {
+        commands::served(&self.0).boxed()
     }
 }

@@ -93,13 +93,14 @@ fn roster(
     models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
     let model = providers::default_model(&settings.loaded.config, default, &models);
     let options = options::native(ground, settings, shown.agents.clone(), &models, hidden);
-    let options = native::Options { mcp, ..options };
+    let options = native::Options { mcp: mcp.clone(), ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
     Roster {
         agents: shown.agents.clone(),
         commands: shown.commands.clone(),
+        mcp,
         models,
         model,
         missing,

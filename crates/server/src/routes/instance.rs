@@ -64,7 +64,15 @@ async fn agents(Here(instance): Here) -> Json<Vec<Agent>> {
 }
 
 async fn commands(Here(instance): Here) -> Json<Vec<Command>> {
-    Json(instance.commands.clone())
+    let mut commands = instance.commands.clone();
+    let served = match &instance.mcp {
+        Some(servers) => servers.commands().await,
+        None => Vec::new(),
+    };
+    commands
+        .extend(served.into_iter().filter(|it| instance.commands.iter().all(|ours| ours.name != it.name)));
+    commands.sort_by(|one, other| one.name.cmp(&other.name));
+    Json(commands)
 }
 
 async fn skills(Here(instance): Here) -> Json<Vec<Skill>> {

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{
-    Rest,
+    Extra, Rest,
+    agent::{Command, CommandSource},
     config::Mcp,
     mcp::{McpResource, McpStatus, McpTarget},
 };
@@ -67,6 +68,21 @@ impl McpServers for Pretended {
         };
         async { vec![table] }.boxed()
     }
+
+    fn commands(&self) -> BoxFuture<'_, Vec<Command>> {
+        let explain = Command {
+            name: "db:explain".to_owned(),
+            description: None,
+            agent: None,
+            model: None,
+            source: Some(CommandSource::Mcp),
+            template: String::new(),
+            subtask: None,
+            hints: vec!["$1".to_owned()],
+            extra: Extra::new(),
+        };
+        async { vec![explain] }.boxed()
+    }
 }
 
 #[tokio::test]
@@ -126,4 +142,10 @@ async fn resources_are_listed_with_their_server() {
         "name": "people", "uri": "db://people", "mimeType": "text/csv", "client": "db",
     } });
     assert_eq!(World::new().get("/experimental/resource").await, expected);
+}
+
+#[tokio::test]
+async fn prompts_are_listed_among_the_commands() {
+    let expected = json!({ "name": "db:explain", "source": "mcp", "template": "", "hints": ["$1"] });
+    assert!(World::new().get("/command").await.as_array().unwrap().contains(&expected));
 }

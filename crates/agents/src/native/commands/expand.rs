@@ -185,7 +185,7 @@ fn special(text: &str) -> Option<(Token<'_>, usize)> {
 }
 
 /// Arguments one by one; what is in quotes is one of them.
-fn split(arguments: &str) -> Vec<&str> {
+pub(super) fn split(arguments: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = arguments.trim_start();
     while let Some(first) = rest.chars().next() {

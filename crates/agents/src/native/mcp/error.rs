@@ -24,9 +24,6 @@ pub enum Error {
         /// Why not.
         why: String,
     },
-    /// No server has a prompt of this name.
-    #[error("there is no MCP prompt \"{0}\"")]
-    NoPrompt(String),
     /// It took too long.
     #[error(
         "the MCP server \"{server}\" did not answer within {}; `mcp.{server}.timeout` in the configuration sets how \

@@ -10,11 +10,16 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use workspace::files::{self, Listing, Media, Page, Place, Root, Window};
+use workspace::output::{self, End};
 
 use super::address::Address;
 use super::{DIRECTORY, Piece, is_text, name};
+use crate::native::mcp::Content;
 use crate::native::permission::{Pattern, Permissions, Verdict, Wish};
 use crate::native::{Inner, agent, limits, system, tools};
+
+/// Why something is not attached that nobody could read in time.
+const LATE: &str = "reading it takes too long";
 
 /// What a file turns out to be.
 enum Found {
@@ -51,7 +56,7 @@ impl<'a> Desk<'a> {
     /// Reads one attachment. An error refuses the prompt.
     pub(super) async fn file(&mut self, file: FilePart) -> Result<Piece, String> {
         if is_resource(&file) {
-            return Ok(Piece::missing(name(&file), "resources of MCP servers cannot be read yet"));
+            return self.resource(file).await;
         }
         match Address::parse(&file.url) {
             Ok(Address::Data(data)) if is_text(&file.mime) => Ok(match data.text() {
@@ -69,6 +74,54 @@ impl<'a> Desk<'a> {
             Ok(Address::Web) => Ok(web(file)),
             Ok(Address::File(path, window)) => self.local(file, path, window).await,
             Err(why) => Ok(Piece::missing(name(&file), &why)),
+        }
+    }
+
+    /// Something that an MCP server has to read.
+    async fn resource(&mut self, file: FilePart) -> Result<Piece, String> {
+        let contents = match self.fetch(&file).await {
+            Ok(contents) => contents,
+            Err(why) => return Ok(Piece::missing(name(&file), &why)),
+        };
+        let (mut words, mut found) = (Vec::new(), Vec::new());
+        for content in contents {
+            match content {
+                Content::Text(text) => words.push(text),
+                Content::File(media) => {
+                    self.weigh(name(&file), media.url.len())?;
+                    found.push(FilePart { mime: media.mime, url: media.url, ..file.clone() });
+                }
+            }
+        }
+        let mut told = Vec::new();
+        if !words.is_empty() || found.is_empty() {
+            told = vec![format!("The user attached {}:", name(&file)), self.shortened(words.join("\n\n"))];
+        }
+        if found.is_empty() {
+            found.push(FilePart { mime: "text/plain".to_owned(), ..file });
+        }
+        Ok(Piece { told, bodies: found.into_iter().map(PartInputBody::File).collect(), warning: None })
+    }
+
+    /// What a server says to the address that a resource names, if the agent may read it without asking.
+    async fn fetch(&self, file: &FilePart) -> Result<Vec<Content>, String> {
+        let source = file.source.as_ref();
+        let named = |key: &str| Some(source?.get(key)?.as_str()?.to_owned());
+        let (Some(server), Some(uri)) = (named("clientName"), named("uri")) else {
+            return Err("its source has to name the MCP server (clientName) and the address (uri)".to_owned());
+        };
+        self.permit(&reading(format!("mcp:{server}:{uri}")))?;
+        match timeout_at(self.deadline, self.inner.options.mcp.read(&server, &uri)).await {
+            Ok(read) => read.map_err(|error| error.to_string()),
+            Err(_) => Err(LATE.to_owned()),
+        }
+    }
+
+    /// As much of a text as a tool would show.
+    fn shortened(&self, text: String) -> String {
+        match output::cut(&text, self.inner.options.tools.output, End::Head) {
+            Some(cut) => format!("{}\n\n[The rest of {} bytes is left out.]", cut.shown, text.len()),
+            None => text,
         }
     }
 
@@ -132,28 +185,22 @@ impl<'a> Desk<'a> {
             Ok::<_, files::Error>((place, relative, away))
         });
         let (place, relative, away) = found.await?.map_err(|error| error.to_string())?;
-        let read = Wish {
-            permission: "read".into(),
-            patterns: vec![Pattern::plain(relative)],
-            always: Vec::new(),
-            metadata: Extra::new(),
-        };
-        for wish in away.map(|away| tools::away(&[away])).into_iter().chain([read]) {
-            match self.permissions.judge(&wish) {
-                Verdict::Allowed => {}
-                Verdict::Ask => {
-                    return Err(format!(
-                        "the rules say to ask before it is read ({}); the agent can read it with its tool, and \
-                         will ask",
-                        wish.permission
-                    ));
-                }
-                Verdict::Denied(_) => {
-                    return Err(format!("the rules say that it may not be read ({})", wish.permission));
-                }
-            }
+        for wish in away.map(|away| tools::away(&[away])).into_iter().chain([reading(relative)]) {
+            self.permit(&wish)?;
         }
         Ok(place)
+    }
+
+    /// Whether the agent may do something without asking.
+    fn permit(&self, wish: &Wish) -> Result<(), String> {
+        match self.permissions.judge(wish) {
+            Verdict::Allowed => Ok(()),
+            Verdict::Ask => Err(format!(
+                "the rules say to ask before it is read ({}); the agent can read it with its tool, and will ask",
+                wish.permission
+            )),
+            Verdict::Denied(_) => Err(format!("the rules say that it may not be read ({})", wish.permission)),
+        }
     }
 
     /// Counts what no model reads as text.
@@ -173,6 +220,16 @@ impl<'a> Desk<'a> {
 
     fn most(&self) -> usize {
         self.inner.options.attachment.min(limits::ATTACHMENT)
+    }
+}
+
+/// The wish to read something.
+fn reading(what: String) -> Wish {
+    Wish {
+        permission: "read".into(),
+        patterns: vec![Pattern::plain(what)],
+        always: Vec::new(),
+        metadata: Extra::new(),
     }
 }
 
@@ -214,7 +271,7 @@ async fn within<T: Send + 'static>(
     match timeout_at(deadline, spawn_blocking(work)).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(format!("reading it broke ({error})")),
-        Err(_) => Err("reading it takes too long".to_owned()),
+        Err(_) => Err(LATE.to_owned()),
     }
 }
 
@@ -229,7 +286,7 @@ mod tests {
     async fn nobody_waits_for_a_share_that_does_not_answer() {
         let (answer, share) = mpsc::channel::<()>();
         let read = within(Instant::now() + Duration::from_millis(20), move || share.recv());
-        assert_eq!(read.await.unwrap_err(), "reading it takes too long");
+        assert_eq!(read.await.unwrap_err(), LATE);
         drop(answer);
     }
 }

@@ -67,6 +67,7 @@ impl Runners for OneRunner {
         let roster = Roster {
             agents: built_in(&[]),
             commands: self.1.clone(),
+            mcp: self.0.0.options.mcp.clone(),
             models: BTreeMap::new(),
             model: ModelRef::new("demo", "simple"),
             missing: Arc::new(|_| None),

@@ -200,3 +200,50 @@ async fn resources_are_read_through_tools() {
     assert!(no.error.contains("there is no MCP server \"nobody\""), "{no:?}");
     options.mcp.close().await;
 }
+
+#[tokio::test]
+async fn a_resource_that_comes_with_a_prompt_is_read_and_told() {
+    let peer = Peer::new();
+    let puppet = Puppet::new([Reply::text("done")]);
+    let (mut world, options) = world(&peer, "plain", &puppet).await;
+    let session = world.session().await;
+    let resource = |server: &str| {
+        let source = json!({ "type": "resource", "clientName": server, "uri": "note://one" });
+        json!({ "type": "file", "mime": "text/plain", "filename": "one", "url": "note://one", "source": source })
+    };
+    let model = json!({ "providerID": "demo", "modelID": "m" });
+    let input = json!({ "model": model, "parts": [resource("peer"), resource("nobody")] });
+    world.sessions.submit(&session.id, serde_json::from_value(input).unwrap()).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    let heard = puppet.heard();
+    let missing = "one could not be attached: there is no MCP server \"nobody\"";
+    assert!(heard[0].contains("The user attached one: | the first note"), "{heard:?}");
+    assert!(heard[0].contains(missing), "{heard:?}");
+    options.mcp.close().await;
+}
+
+#[tokio::test]
+async fn a_prompt_of_a_server_is_a_command_whose_words_stay_words() {
+    let peer = Peer::new();
+    let puppet = Puppet::new([Reply::text("done")]);
+    let (mut world, options) = world(&peer, "plain", &puppet).await;
+    let session = world.session().await;
+    let call = |command: &str, arguments: &str| {
+        let input = json!({ "command": command, "arguments": arguments, "model": "demo/m" });
+        serde_json::from_value(input).unwrap()
+    };
+    let unknown = world.sessions.command(&session.id, call("peer:none", "")).await.unwrap_err().to_string();
+    assert!(unknown.ends_with("known commands: peer:review_it"), "{unknown}");
+    let empty =
+        world.sessions.command(&session.id, call("peer:review_it", "")).await.unwrap_err().to_string();
+    assert!(empty.contains("it needs the argument \"what\": /peer:review_it <what>"), "{empty}");
+    let sessions = world.sessions.clone();
+    let (id, input) = (session.id.clone(), call("peer:review_it", "!`touch run` @README.md"));
+    let running = tokio::spawn(async move { sessions.command(&id, input).await });
+    world.until_idle(&session, Person::Agrees).await;
+    running.await.unwrap().unwrap();
+    let heard = puppet.heard();
+    assert_eq!(heard[0], "person: Review !`touch run` @README.md.");
+    assert!(!world.project.path().join("run").exists());
+    options.mcp.close().await;
+}
