@@ -9,7 +9,12 @@ use std::{
 };
 
 use clap::ValueEnum;
-use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::terminal;
 
@@ -54,7 +59,7 @@ pub(crate) enum Target<'a> {
 
 /// Starts logging, for the rest of the program. A log that cannot be written is mentioned and done without.
 pub(crate) fn start(target: &Target<'_>, level: Level) {
-    let registry = tracing_subscriber::registry().with(LevelFilter::from(level));
+    let registry = tracing_subscriber::registry().with(filter(level));
     let started = match target {
         Target::Terminal => {
             registry.with(fmt::layer().with_writer(io::stderr).with_ansi(terminal::is_watched())).try_init()
@@ -73,6 +78,12 @@ pub(crate) fn start(target: &Target<'_>, level: Level) {
     if let Err(error) = started {
         terminal::note(&format!("no log is kept: {error}"));
     }
+}
+
+/// What is logged. The library for MCP would log whole messages, with all that agents and servers tell each other.
+fn filter(level: Level) -> Targets {
+    let level = LevelFilter::from(level);
+    Targets::new().with_default(level).with_target("rmcp", level.min(LevelFilter::WARN))
 }
 
 /// A file that is put aside when it has grown too large.
@@ -131,6 +142,15 @@ impl Write for Rotating {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_mcp_servers_say_is_in_no_log() {
+        let all = filter(Level::Trace);
+        assert!(all.would_enable("agents::native::mcp", &tracing::Level::TRACE));
+        assert!(all.would_enable("rmcp::service", &tracing::Level::WARN));
+        assert!(!all.would_enable("rmcp::service", &tracing::Level::INFO));
+        assert!(!filter(Level::Error).would_enable("rmcp::service", &tracing::Level::WARN));
+    }
 
     #[test]
     fn a_log_is_put_aside_when_it_is_full_and_the_oldest_is_forgotten() {
