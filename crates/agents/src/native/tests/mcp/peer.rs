@@ -107,13 +107,13 @@ impl Site {
         site
     }
 
-    pub(super) fn config(&self, more: Value) -> Mcp {
+    pub(super) fn config(&self, more: &Value) -> Mcp {
         let mut value = json!({ "type": "remote", "url": self.address, "timeout": 10_000 });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(value).unwrap()
     }
 
-    pub(super) fn servers(&self, more: Value) -> Servers {
+    pub(super) fn servers(&self, more: &Value) -> Servers {
         servers(self.config(more), Settings { directory: Path::new("/").to_owned(), ..Settings::default() })
     }
 
