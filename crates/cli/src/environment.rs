@@ -53,6 +53,11 @@ pub(crate) fn client(address: &str) -> Result<Client, Failure> {
     })
 }
 
+/// The person's shell.
+pub(crate) fn shell() -> Option<String> {
+    read("SHELL")
+}
+
 /// The person's home directory.
 pub(crate) fn home() -> PathBuf {
     std::env::home_dir().unwrap_or_default()

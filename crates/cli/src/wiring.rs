@@ -167,6 +167,7 @@ fn facts(ground: &Ground, directory: String) -> Facts {
         home: shown(environment::home()),
         state: shown(ground.places.state.clone()),
         config_path: shown(ground.environment.config_dir().unwrap_or_default()),
+        shell: environment::shell(),
         directory,
     }
 }

@@ -132,6 +132,8 @@ ids! {
     QuestionId("que", Ascending);
     /// Something that a person has allowed for good.
     ApprovalId("psv", Ascending);
+    /// A terminal with a program on it.
+    PtyId("pty", Ascending);
     /// A published event.
     EventId("evt", Ascending);
 }

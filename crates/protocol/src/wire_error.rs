@@ -191,6 +191,11 @@ tagged! {
         /// For people.
         message: String,
     }
+    /// Nobody may type here who does not say how they came in.
+    PtyForbidden("PtyForbiddenError") {
+        /// For people.
+        message: String,
+    }
     /// No such MCP server.
     McpServerNotFound("McpServerNotFoundError") {
         /// The server.
@@ -323,6 +328,7 @@ mod tests {
             json!({ "_tag": "PermissionNotFoundError", "requestID": "per_x", "message": "no" }),
             json!({ "_tag": "QuestionNotFoundError", "requestID": "que_x", "message": "no" }),
             json!({ "_tag": "PtyNotFoundError", "ptyID": "pty_x", "message": "no" }),
+            json!({ "_tag": "PtyForbiddenError", "message": "no" }),
             json!({ "_tag": "McpServerNotFoundError", "name": "db", "message": "no" }),
             json!({ "_tag": "ProjectNotFoundError", "projectID": "x", "message": "no" }),
             json!({ "_tag": "ProviderNotFoundError", "providerID": "x", "message": "no" }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Sessions;
 use tokio::time::Instant;
 
-use crate::{Instances, project::Projects};
+use crate::{Instances, project::Projects, terminals::Terminals};
 
 /// The state of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct App {
     pub instances: Arc<dyn Instances>,
     /// Which project a directory belongs to.
     pub projects: Projects,
+    /// Terminals that clients have opened.
+    pub terminals: Terminals,
     /// When the server started.
     pub started: Instant,
 }
@@ -26,7 +28,8 @@ impl App {
     /// A server on an engine.
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
-        Self { sessions, facts, instances, projects, started: Instant::now() }
+        let terminals = Terminals::default();
+        Self { sessions, facts, instances, projects, terminals, started: Instant::now() }
     }
 }
 
@@ -41,6 +44,8 @@ pub struct Facts {
     pub state: String,
     /// Where configuration is kept.
     pub config_path: String,
+    /// The person's shell, if they have said which.
+    pub shell: Option<String>,
     /// Where the server was started: the directory of calls that name none. Absolute, with links followed.
     pub directory: String,
 }

@@ -41,6 +41,10 @@ pub enum Fault {
     QuestionGone,
     /// There is no such project.
     ProjectGone,
+    /// There is no such terminal in the directory.
+    PtyGone,
+    /// The terminal is closed to whoever comes like this.
+    PtyForbidden,
     /// Git would not apply the patch.
     NotApplied,
     /// There is no such MCP server.
@@ -76,7 +80,9 @@ impl Fault {
             | Self::PermissionGone
             | Self::QuestionGone
             | Self::ProjectGone
-            | Self::ServerGone => StatusCode::NOT_FOUND,
+            | Self::ServerGone
+            | Self::PtyGone => StatusCode::NOT_FOUND,
+            Self::PtyForbidden => StatusCode::FORBIDDEN,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::CONFLICT,
@@ -99,6 +105,8 @@ impl Fault {
             Self::PermissionGone => "PermissionNotFoundError",
             Self::QuestionGone => "QuestionNotFoundError",
             Self::ProjectGone => "ProjectNotFoundError",
+            Self::PtyGone => "PtyNotFoundError",
+            Self::PtyForbidden => "PtyForbiddenError",
             Self::NotApplied => "VcsApplyError",
             Self::ServerGone => "McpServerNotFoundError",
             Self::MethodNotAllowed => "MethodNotAllowed",
@@ -135,10 +143,13 @@ impl Fault {
             Self::PermissionGone | Self::QuestionGone => tagged("requestID"),
             Self::ProjectGone => tagged("projectID"),
             Self::ServerGone => tagged("name"),
+            Self::PtyGone => tagged("ptyID"),
             Self::Busy => tagged("sessionID"),
             Self::NotApplied => data(Some(("reason", json!({ "enum": ["non-git", "not-clean"] })))),
             Self::Configuration => data(Some(("path", text.clone()))),
-            Self::Closing => object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"])),
+            Self::Closing | Self::PtyForbidden => {
+                object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"]))
+            }
             _ => data(None),
         }
     }

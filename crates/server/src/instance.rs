@@ -69,6 +69,8 @@ pub struct Instance {
     pub commands: Vec<Command>,
     /// Skills that can be loaded.
     pub skills: Vec<Skill>,
+    /// Variables that programs started here do not inherit, such as the keys of providers.
+    pub hidden: Vec<String>,
     /// The merged configuration as clients may see it, without secrets.
     pub config: Value,
     /// MCP servers; none if nobody takes care of them.

@@ -20,6 +20,7 @@ mod routes;
 pub mod security;
 pub mod serve;
 pub mod sse;
+pub mod terminals;
 
 pub use app::{App, Facts};
 pub use error::Error;

@@ -16,6 +16,7 @@ mod permission;
 mod project;
 mod prompt;
 mod provider;
+mod pty;
 mod question;
 mod session;
 mod sync;
@@ -47,6 +48,7 @@ pub(crate) fn table() -> Vec<Route> {
         experimental::routes(),
         sync::routes(),
         tui::routes(),
+        pty::routes(),
         control::routes(),
         api::routes(),
         document::routes(),

@@ -26,6 +26,7 @@ use protocol::{
     wire_error::{TaggedError, WireError},
 };
 
+use crate::terminals::Tickets;
 pub use password::Credentials;
 pub use peer::Peer;
 
@@ -40,6 +41,7 @@ const EXPOSED_HEADERS: &str = "x-next-cursor, link";
 #[derive(Debug, Clone)]
 pub struct Policy {
     credentials: Option<Credentials>,
+    tickets: Tickets,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -62,13 +64,20 @@ pub enum Error {
 impl Policy {
     /// The policy of a server on the loopback interface: its own user, local names, local pages.
     pub fn local() -> Self {
-        Self { credentials: None, hosts: Vec::new(), origins: Vec::new() }
+        Self { credentials: None, tickets: Tickets::default(), hosts: Vec::new(), origins: Vec::new() }
     }
 
     /// Everybody needs these, the server's own user included.
     #[must_use]
     pub fn with_credentials(self, credentials: Option<Credentials>) -> Self {
         Self { credentials, ..self }
+    }
+
+    /// Instead of the password, one of these opens the terminal it was made for: a browser cannot send a password with
+    /// a WebSocket.
+    #[must_use]
+    pub fn with_tickets(self, tickets: Tickets) -> Self {
+        Self { tickets, ..self }
     }
 
     /// The server goes by this name, too.
@@ -147,7 +156,7 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
         return Ok(Admitted::Preflight(page.clone()));
     }
     if let Some(credentials) = &policy.credentials {
-        return if credentials.are_in(call) {
+        return if credentials.are_in(call) || policy.tickets.open(&call.uri) {
             Ok(Admitted::Call)
         } else {
             Err(Refusal::Stranger("this server wants a user name and a password"))

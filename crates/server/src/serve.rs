@@ -117,7 +117,8 @@ async fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ)
         .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(Stalling::new(stream, WRITE_STALL)), service);
+        .serve_connection(TokioIo::new(Stalling::new(stream, WRITE_STALL)), service)
+        .with_upgrades();
     let mut connection = pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return Ok(ended?),

@@ -11,5 +11,6 @@ pub mod git;
 pub mod output;
 pub mod patch;
 pub mod process;
+pub mod pty;
 pub mod search;
 pub mod snapshot;

@@ -16,7 +16,7 @@ mod capture;
 mod companion;
 mod sandbox;
 mod spool;
-mod tree;
+pub(crate) mod tree;
 
 use std::ffi::OsString;
 use std::io;
@@ -45,7 +45,7 @@ pub const GRACE: Duration = Duration::from_millis(300);
 pub const DRAIN: Duration = Duration::from_millis(250);
 
 /// A pause in the output after which the drain ends early.
-const QUIET: Duration = Duration::from_millis(50);
+pub(crate) const QUIET: Duration = Duration::from_millis(50);
 
 /// The shortest time between two looks at the output of a running program; it doubles with each look up to
 /// [`SLOWEST_PROGRESS`], so that a short command is shown at once and a long one does not flood whoever looks.
@@ -58,7 +58,7 @@ const SLOWEST_PROGRESS: Duration = Duration::from_secs(5);
 const CHUNK: usize = 64 * 1024;
 
 /// How long the kernel is given to remove a killed process.
-const REAP: Duration = Duration::from_secs(2);
+pub(crate) const REAP: Duration = Duration::from_secs(2);
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -218,7 +218,7 @@ enum Ended {
     Cancelled,
 }
 
-fn exit(status: ExitStatus) -> Exit {
+pub(crate) fn exit(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt;
     status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or_default()), Exit::Code)
 }
@@ -357,4 +357,4 @@ impl Running {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

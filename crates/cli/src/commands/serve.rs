@@ -70,6 +70,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
 
 async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Policy, mut signals: Signals) {
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
+    let terminals = app.terminals.clone();
+    let policy = policy.with_tickets(terminals.tickets());
     let router = security::layer(metrics::with_store(router(app), engine.counted()), policy);
     engine.announce(address);
     tracing::info!(address, "listening");
@@ -85,7 +87,10 @@ async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Polic
             std::process::exit(Exit::Interrupted.code().into());
         });
     };
-    serve_and_close(listener, router, stop, engine.sessions.shutdown()).await;
+    let close = async {
+        tokio::join!(engine.sessions.shutdown(), terminals.close());
+    };
+    serve_and_close(listener, router, stop, close).await;
     if timeout(CLOSING, engine.close()).await.is_err() {
         tracing::warn!("the store was still busy; the next start puts it right");
     }

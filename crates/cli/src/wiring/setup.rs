@@ -75,6 +75,7 @@ fn shown(ground: &Ground, settings: &Settings, providers: &Providers) -> Instanc
         agents: agents::all(&settings.environment, &settings.loaded.config),
         commands: native::commands::all(commands(&settings.loaded.config), &skills),
         skills,
+        hidden: hidden(providers),
         config,
         mcp: None,
     }
@@ -87,12 +88,11 @@ fn roster(
     providers: Providers,
     mcp: Servers,
 ) -> Roster {
-    let hidden = hidden(&providers);
     let default = providers.default_choice();
     let mut models = providers.into_models(&ground.client);
     models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
     let model = providers::default_model(&settings.loaded.config, default, &models);
-    let options = options::native(ground, settings, shown.agents.clone(), &models, hidden);
+    let options = options::native(ground, settings, shown.agents.clone(), &models, shown.hidden.clone());
     let options = native::Options { mcp: mcp.clone(), ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);

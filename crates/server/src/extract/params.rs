@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use protocol::{
-    ApprovalId, MessageId, PartId, PermissionId, QuestionId, SessionId, wire_error::BadRequestKind,
+    ApprovalId, MessageId, PartId, PermissionId, PtyId, QuestionId, SessionId, wire_error::BadRequestKind,
 };
 use schemars::Schema;
 
@@ -42,7 +42,7 @@ macro_rules! ids {
     )*};
 }
 
-ids!(SessionId, MessageId, PartId, PermissionId, QuestionId, ApprovalId);
+ids!(SessionId, MessageId, PartId, PermissionId, QuestionId, ApprovalId, PtyId);
 
 /// Any name, within reason.
 impl FromPath for String {

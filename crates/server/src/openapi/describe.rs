@@ -133,6 +133,7 @@ described!(A);
 described!(A, B);
 described!(A, B, C);
 described!(A, B, C, D);
+described!(A, B, C, D, E);
 
 impl<F, Fut> Described<((),)> for F
 where

@@ -75,6 +75,16 @@ impl Operation {
         }
     }
 
+    /// It becomes a WebSocket. Whoever opens one writes its address as text, without objects.
+    pub fn takes_socket(&mut self) {
+        if self.path.starts_with("/api/") {
+            for (name, text) in LOCATION {
+                let schema = json!({ "type": "string", "description": text });
+                self.parameters.push(parameter(&format!("location[{name}]"), "query", schema));
+            }
+        }
+    }
+
     /// It takes a JSON body.
     pub fn takes_body<T: JsonSchema>(&mut self, required: bool) {
         let schema = self.schemas.taken::<T>();

@@ -8,6 +8,7 @@ mod integration;
 mod location;
 mod message;
 mod prompt;
+mod pty;
 mod request;
 mod session;
 
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
         message::routes(),
         history::routes(),
         request::routes(),
+        pty::routes(),
     ]
     .into_iter()
     .flatten()

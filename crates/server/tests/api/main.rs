@@ -21,4 +21,5 @@ mod requests;
 mod schema;
 mod script;
 mod sessions;
+mod terminals;
 mod world;

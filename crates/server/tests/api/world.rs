@@ -13,7 +13,7 @@ use engine::{
 use http::{HeaderMap, StatusCode, header};
 use protocol::agent::{Agent, AgentMode};
 use serde_json::{Value, json};
-use server::{App, Facts, Instance, Instances, instance::Everywhere};
+use server::{App, Facts, Instance, Instances, instance::Everywhere, terminals::Terminals};
 use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) sessions: Sessions,
+    pub(crate) terminals: Terminals,
     pub(crate) tree: TempDir,
     memory: Option<Arc<Memory>>,
     /// Where the database is, if there is one; gone when the world is.
@@ -73,6 +74,7 @@ fn instances() -> Arc<dyn Instances> {
         agents: vec![Agent::new("build", AgentMode::Primary), Agent::new("plan", AgentMode::Primary)],
         config: json!({ "model": "demo/demo", "username": "ada", "apiKey": "sk-secret" }),
         mcp: Some(Arc::new(Pretended::default())),
+        hidden: vec!["CARGO_PKG_NAME".into()],
         ..Instance::default()
     };
     Arc::new(Everywhere::from(instance))
@@ -118,10 +120,12 @@ impl World {
             home: "/people/ada".into(),
             state: "/people/ada/.local/state/baton".into(),
             config_path: "/people/ada/.config/baton".into(),
+            shell: Some("/bin/sh".into()),
             directory,
         };
-        let router = server::router(App::new(sessions.clone(), facts, instances));
-        Self { router, sessions, tree, memory: None, _file: None }
+        let app = App::new(sessions.clone(), facts, instances);
+        let terminals = app.terminals.clone();
+        Self { router: server::router(app), sessions, terminals, tree, memory: None, _file: None }
     }
 
     /// What is to go wrong in the store.

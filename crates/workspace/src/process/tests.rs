@@ -25,7 +25,7 @@ async fn shell_until(command: &str, deadline: Duration, cancel: &CancellationTok
 }
 
 /// Whether a process exists and is not merely waiting to be reaped by somebody.
-pub(super) fn lives(id: &str) -> bool {
+pub(crate) fn lives(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
 }

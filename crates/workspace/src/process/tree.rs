@@ -10,39 +10,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The variable that carries the mark.
-pub(super) const VARIABLE: &str = "BATON_PROCESS";
+pub(crate) const VARIABLE: &str = "BATON_PROCESS";
 
 /// A mark that no other program started by any running server has.
-pub(super) fn mark() -> String {
+pub(crate) fn mark() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A program and its descendants. Kills them when dropped, unless disarmed.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     root: Option<Pid>,
     mark: String,
 }
 
 impl Tree {
-    pub(super) fn new(root: Option<u32>, mark: String) -> Self {
+    pub(crate) fn new(root: Option<u32>, mark: String) -> Self {
         let root = root.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Self { root, mark }
     }
 
     /// Leaves whatever still runs alone.
-    pub(super) fn disarm(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         self.root = None;
     }
 
     /// Asks everything to end.
-    pub(super) fn ask(&self) {
+    pub(crate) fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
+    /// Tells everything that its terminal is gone.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Ends everything. Looks again until nothing new appears, since a process may fork while it is looked at.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         for _ in 0..5 {
             self.signal(Signal::KILL);
             if self.is_gone() {
@@ -51,7 +56,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         let Some(root) = self.root else { return true };
         members::of(root, &self.mark).is_empty()
     }

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) part: Value,
     pub(crate) permission: String,
     pub(crate) question: String,
+    /// Empty if the operation is about none.
+    pub(crate) terminal: String,
     pub(crate) directory: String,
 }
 
@@ -99,6 +101,9 @@ impl Call {
                 _ => {}
             }
         }
+        if path.ends_with("/connect-token") && dice.roll(2) == 0 {
+            headers.push(("x-opencode-ticket", b"1".to_vec()));
+        }
         if dice.roll(20) == 0 {
             query.push("directory=/&directory=/tmp".into());
         }
@@ -144,6 +149,7 @@ fn id(dice: &mut Dice, known: &Known, path: &str, name: &str) -> String {
             "per" => known.permission.clone(),
             "psv" => "psv_none".to_owned(),
             "demo" => "demo".to_owned(),
+            "pty" => known.terminal.clone(),
             _ => known.question.clone(),
         },
     }
@@ -156,6 +162,7 @@ fn kind(path: &str, name: &str) -> &'static str {
         "partID" => "prt",
         "permissionID" => "per",
         "providerID" | "integrationID" => "demo",
+        "ptyID" => "pty",
         _ if path.starts_with("/api/permission/saved") => "psv",
         _ if path.contains("/permission/") => "per",
         _ => "que",

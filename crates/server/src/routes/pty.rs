@@ -1,0 +1,202 @@
+//! Terminals. The newer form of the interface (`api::pty`) does the same with them.
+
+mod shells;
+pub(super) mod socket;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use axum::{Json, extract::State};
+use engine::bus::Place;
+use http::HeaderMap;
+use protocol::{
+    PtyId, Rest,
+    pty::{Pty, PtyInput, PtyPatch, PtySize, PtyTicketConnectToken},
+    wire_error::{BadRequestKind, TaggedError, WireError},
+};
+use workspace::{
+    process,
+    pty::{Size, Spec, Terminal},
+};
+
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Body, Directory, OptionalBody, Params},
+    instance::Here,
+    openapi::Route,
+    terminals::{Order, TICKET},
+};
+
+/// A page of another site cannot send this without asking first.
+const TICKET_HEADER: &str = "x-opencode-ticket";
+/// Bytes of a title.
+const MAX_TITLE: usize = 1_000;
+
+pub(super) fn routes() -> Vec<Route> {
+    let gone = &[Fault::PtyGone];
+    vec![
+        Route::get("/pty/shells", "pty.shells", shells::list).summary("List the shells of this machine"),
+        Route::get("/pty", "pty.list", list).summary("List the terminals of a directory"),
+        Route::post("/pty", "pty.create", create)
+            .summary("Start a program on a new terminal")
+            .faults(&[Fault::Overloaded, Fault::Closing]),
+        Route::get("/pty/{ptyID}", "pty.get", get).summary("Get a terminal").faults(gone),
+        Route::put("/pty/{ptyID}", "pty.update", update).summary("Rename or resize a terminal").faults(gone),
+        Route::delete("/pty/{ptyID}", "pty.remove", remove)
+            .summary("End a terminal's program with everything it has started")
+            .faults(gone),
+        Route::post("/pty/{ptyID}/connect-token", "pty.connectToken", ticket)
+            .summary("Get a ticket that opens a terminal's WebSocket once")
+            .faults(&[Fault::PtyGone, Fault::PtyForbidden]),
+        Route::get("/pty/{ptyID}/connect", "pty.connect", socket::connect)
+            .summary("Watch a terminal and type into it, through a WebSocket")
+            .faults(&[Fault::PtyGone, Fault::PtyForbidden, Fault::Overloaded]),
+    ]
+}
+
+async fn list(State(app): State<App>, directory: Directory) -> Json<Vec<Pty>> {
+    Json(app.terminals.list(&directory.path))
+}
+
+async fn create(
+    State(app): State<App>,
+    directory: Directory,
+    Here(here): Here,
+    OptionalBody(input): OptionalBody<PtyInput>,
+) -> Result<Json<Pty>, Error> {
+    open(&app, &directory, &here.hidden, input).await.map(Json)
+}
+
+async fn get(
+    State(app): State<App>,
+    Params(id): Params<PtyId>,
+    directory: Directory,
+) -> Result<Json<Pty>, Error> {
+    Ok(Json(app.terminals.find(&directory.path, &id)?.info()))
+}
+
+async fn update(
+    State(app): State<App>,
+    Params(id): Params<PtyId>,
+    directory: Directory,
+    Body(patch): Body<PtyPatch>,
+) -> Result<Json<Pty>, Error> {
+    change(&app, &directory, &id, patch).map(Json)
+}
+
+async fn remove(
+    State(app): State<App>,
+    Params(id): Params<PtyId>,
+    directory: Directory,
+) -> Result<Json<bool>, Error> {
+    app.terminals.remove(&app.sessions, &directory.path, &id).await?;
+    Ok(Json(true))
+}
+
+async fn ticket(
+    State(app): State<App>,
+    Params(id): Params<PtyId>,
+    directory: Directory,
+    headers: HeaderMap,
+) -> Result<Json<PtyTicketConnectToken>, Error> {
+    issue(&app, &directory, id, &headers).map(Json)
+}
+
+pub(super) async fn open(
+    app: &App,
+    directory: &Directory,
+    hidden: &[String],
+    input: PtyInput,
+) -> Result<Pty, Error> {
+    let command = input.command.filter(|command| !command.is_empty());
+    let command = command.unwrap_or_else(|| shells::usual(app.facts.shell.as_deref()));
+    let cwd = start_directory(&directory.path, input.cwd.as_deref()).await?;
+    let spec = Spec {
+        program: command.clone().into(),
+        args: input.args.iter().flatten().map(Into::into).collect(),
+        directory: cwd.clone(),
+        environment: variables(input.env.into_iter().flatten())?,
+        hidden: hidden.iter().map(Into::into).collect(),
+    };
+    let order = Order {
+        title: title(input.title)?,
+        command,
+        args: input.args.unwrap_or_default(),
+        cwd: cwd.to_string_lossy().into_owned(),
+    };
+    let place = app.projects.find(&directory.path).await;
+    let place = Place { directory: place.directory.into(), project: place.project.into() };
+    app.terminals.open(&app.sessions, place, order, || Terminal::start(&spec).map_err(refused))
+}
+
+pub(super) fn change(app: &App, directory: &Directory, id: &PtyId, patch: PtyPatch) -> Result<Pty, Error> {
+    let terminal = app.terminals.find(&directory.path, id)?.terminal;
+    let title = title(patch.title)?;
+    if let Some(PtySize { rows, cols }) = patch.size {
+        let size = Size { rows: rows.get(), columns: cols.get() };
+        terminal.resize(size).map_err(|error| Error::broken(&error))?;
+    }
+    app.terminals.rename(&app.sessions, &directory.path, id, title)
+}
+
+pub(super) fn issue(
+    app: &App,
+    directory: &Directory,
+    id: PtyId,
+    headers: &HeaderMap,
+) -> Result<PtyTicketConnectToken, Error> {
+    if headers.get(TICKET_HEADER).is_none_or(|value| value != "1") {
+        return Err(forbidden(format!("tickets are for calls with the header `{TICKET_HEADER}: 1`")));
+    }
+    app.terminals.find(&directory.path, &id)?;
+    let ticket = app.terminals.tickets().issue(id);
+    Ok(PtyTicketConnectToken { ticket, expires_in: TICKET.as_secs() })
+}
+
+fn forbidden(message: String) -> Error {
+    let body = TaggedError::PtyForbidden { message, extra: Rest::NONE };
+    Error::named(Fault::PtyForbidden, WireError::Tagged(body))
+}
+
+fn refused(error: process::Error) -> Error {
+    match error {
+        process::Error::Start { .. } => payload(format!("command: {error}")),
+        other => Error::broken(&other),
+    }
+}
+
+fn payload(message: impl AsRef<str>) -> Error {
+    Error::bad_request(BadRequestKind::Payload, message)
+}
+
+fn title(given: Option<String>) -> Result<Option<String>, Error> {
+    match given.filter(|title| !title.is_empty()) {
+        Some(title) if title.len() > MAX_TITLE => {
+            Err(payload(format!("title: it has at most {MAX_TITLE} bytes")))
+        }
+        title => Ok(title),
+    }
+}
+
+async fn start_directory(directory: &str, given: Option<&str>) -> Result<PathBuf, Error> {
+    let path = Path::new(directory).join(given.unwrap_or_default());
+    match tokio::fs::canonicalize(&path).await {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => Err(payload(format!("cwd: {} is not a directory", path.display()))),
+        Err(error) => Err(payload(format!("cwd: {} cannot be used: {error}", path.display()))),
+    }
+}
+
+fn variables(given: impl Iterator<Item = (String, String)>) -> Result<Vec<(OsString, OsString)>, Error> {
+    given
+        .map(|(name, value)| match name {
+            name if name.is_empty() || name.contains(['=', '\0']) => {
+                Err(payload(format!("env: {name:?} is no name of a variable")))
+            }
+            name => Ok((name.into(), value.into())),
+        })
+        .collect()
+}

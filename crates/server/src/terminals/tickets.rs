@@ -1,0 +1,136 @@
+//! Tickets: what opens one terminal's WebSocket, once and soon.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::extract::Query;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use engine::ports::{Random, SystemRandom};
+use http::Uri;
+use protocol::PtyId;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// How long a ticket is worth something.
+pub const TICKET: Duration = Duration::from_mins(1);
+/// Tickets that may wait to be used; the oldest goes when there are more.
+pub const MAX_TICKETS: usize = 256;
+
+/// Tickets that were handed out and not used yet. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Tickets {
+    issued: Arc<Mutex<HashMap<String, Ticket>>>,
+}
+
+#[derive(Clone)]
+struct Ticket {
+    terminal: PtyId,
+    until: Instant,
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Tickets")
+    }
+}
+
+impl Tickets {
+    /// A new ticket for a terminal.
+    pub(crate) fn issue(&self, terminal: PtyId) -> String {
+        let mut bytes = [0; 32];
+        SystemRandom.fill(&mut bytes);
+        let ticket = URL_SAFE_NO_PAD.encode(bytes);
+        let now = Instant::now();
+        let mut issued = self.lock();
+        issued.retain(|_, ticket| ticket.until > now);
+        if issued.len() >= MAX_TICKETS
+            && let Some(oldest) =
+                issued.iter().min_by_key(|(_, ticket)| ticket.until).map(|(name, _)| name.clone())
+        {
+            issued.remove(&oldest);
+        }
+        issued.insert(ticket.clone(), Ticket { terminal, until: now + TICKET });
+        ticket
+    }
+
+    /// Uses a ticket up, and says whether it was one for this terminal.
+    pub(crate) fn redeem(&self, ticket: &str, terminal: &PtyId) -> bool {
+        self.lock().remove(ticket).is_some_and(|ticket| ticket.fits(terminal))
+    }
+
+    /// Whether a call is for a terminal and brings a ticket for it. It is not used up: that is for the route to do.
+    pub(crate) fn open(&self, uri: &Uri) -> bool {
+        #[derive(Deserialize)]
+        struct Named {
+            ticket: String,
+        }
+        let Some(terminal) = terminal(uri.path()) else { return false };
+        let Ok(Query(Named { ticket })) = Query::<Named>::try_from_uri(uri) else { return false };
+        self.lock().get(&ticket).is_some_and(|ticket| ticket.fits(&terminal))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
+        // A map of whole tickets is never half-changed.
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    fn fits(&self, terminal: &PtyId) -> bool {
+        self.terminal == *terminal && self.until > Instant::now()
+    }
+}
+
+/// The terminal whose WebSocket has this path.
+fn terminal(path: &str) -> Option<PtyId> {
+    let path = path.strip_prefix("/api").unwrap_or(path);
+    path.strip_prefix("/pty/")?.strip_suffix("/connect")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> PtyId {
+        text.parse().unwrap()
+    }
+
+    fn opens(tickets: &Tickets, uri: &str) -> bool {
+        tickets.open(&uri.parse().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ticket_opens_one_terminal_once_and_soon() {
+        let tickets = Tickets::default();
+        let ticket = tickets.issue(id("pty_1"));
+        for path in ["/pty/pty_1/connect", "/api/pty/pty_1/connect"] {
+            assert!(opens(&tickets, &format!("{path}?cursor=0&ticket={ticket}")));
+        }
+        for path in ["/pty/pty_2/connect", "/pty/pty_1", "/pty", "/session", "/pty/pty_1/connect/x"] {
+            assert!(!opens(&tickets, &format!("{path}?ticket={ticket}")), "{path}");
+        }
+        assert!(!opens(&tickets, "/pty/pty_1/connect"));
+        assert!(tickets.redeem(&ticket, &id("pty_1")));
+        assert!(!tickets.redeem(&ticket, &id("pty_1")), "twice");
+        let other = tickets.issue(id("pty_1"));
+        assert!(!tickets.redeem(&other, &id("pty_2")), "of another terminal");
+        let late = tickets.issue(id("pty_1"));
+        tokio::time::advance(TICKET).await;
+        assert!(!opens(&tickets, &format!("/pty/pty_1/connect?ticket={late}")));
+        assert!(!tickets.redeem(&late, &id("pty_1")), "too late");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_ticket_goes_when_there_are_too_many() {
+        let tickets = Tickets::default();
+        let first = tickets.issue(id("pty_1"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let others: Vec<_> = (0..MAX_TICKETS).map(|_| tickets.issue(id("pty_1"))).collect();
+        assert!(!tickets.redeem(&first, &id("pty_1")));
+        assert!(others.iter().all(|ticket| tickets.redeem(ticket, &id("pty_1"))));
+    }
+}
