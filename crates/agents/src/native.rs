@@ -61,6 +61,9 @@ use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
 use protocol::TurnEnd;
 
+use permission::Permissions;
+use tools::Bench;
+
 pub use agent::built_in;
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
@@ -86,6 +89,12 @@ impl Native {
         options: Options,
     ) -> Self {
         Self(Arc::new(Inner { models, clock, random, options }))
+    }
+
+    /// The tools that suit a model or, if none is named, all there are. What an agent may do decides about the rest.
+    pub fn tools(&self, model: Option<&str>) -> Vec<llm::Tool> {
+        let (options, nobody) = (&self.0.options, Permissions::new(Vec::new(), Vec::new()));
+        Bench::new(&options.agents, &options.tools, &options.mcp, &nobody).listed(model)
     }
 }
 

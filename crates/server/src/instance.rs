@@ -13,6 +13,8 @@ use protocol::{
     provider::Provider,
     wire_error::{BadRequestKind, ConfigFault, NamedError, WireError},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{App, Error, error::Fault, extract::Directory, mcp::McpServers};
@@ -25,6 +27,16 @@ pub trait Instances: Send + Sync + fmt::Debug {
     /// Every provider that could be used in a directory if it had a key, besides those that can be used. There
     /// are many, so they are put together when somebody asks.
     fn others<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>>;
+
+    /// The tools that suit a model in a directory or, if none is named, all there are. MCP servers come and go, so they
+    /// are looked at when somebody asks. None, unless somebody knows better.
+    fn tools<'a>(
+        &'a self,
+        _directory: &'a str,
+        _model: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<ToolInfo>, Invalid>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Forgets what was read, of one directory or of all: it is read again when it is next needed. Turns that are
     /// running keep what they have.
@@ -54,6 +66,17 @@ impl From<Refused> for Error {
     fn from(Refused(message): Refused) -> Self {
         Self::bad_request(BadRequestKind::Payload, message)
     }
+}
+
+/// A tool, as models see it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ToolInfo {
+    /// Its name.
+    pub id: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
 }
 
 /// What there is in one directory. Plain data, as of when it was read.

@@ -24,7 +24,7 @@ use protocol::{
 use serde_json::{Map, Value};
 use server::{
     Instance, Instances,
-    instance::{Invalid, Refused, Unchanged},
+    instance::{Invalid, Refused, ToolInfo, Unchanged},
 };
 use store::files::{
     self,
@@ -181,6 +181,22 @@ impl Instances for Directories {
                 Ok(Err(error)) => Err(Invalid { path: None, message: error.to_string() }),
                 Err(error) => Err(Invalid { path: None, message: error.to_string() }),
             }
+        }
+        .boxed()
+    }
+
+    fn tools<'a>(
+        &'a self,
+        directory: &'a str,
+        model: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<ToolInfo>, Invalid>> {
+        async move {
+            let info = |tool: llm::Tool| ToolInfo {
+                id: tool.name,
+                description: tool.description,
+                parameters: tool.schema,
+            };
+            Ok(self.setup(directory).await?.native.tools(model).into_iter().map(info).collect())
         }
         .boxed()
     }

@@ -29,6 +29,8 @@ pub(super) struct Setup {
     pub(super) shown: Arc<Instance>,
     /// Who answers prompts.
     pub(super) roster: Roster,
+    /// The same, for whoever wants to know about its tools. A turn holds the one in the roster.
+    pub(super) native: Native,
     /// Who brings tools along.
     pub(super) mcp: Servers,
 }
@@ -51,8 +53,8 @@ impl Setup {
         };
         let shown =
             Instance { mcp: Some(Arc::new(Shown(mcp.clone()))), ..shown(ground, &settings, &providers) };
-        let roster = roster(ground, &settings, &shown, providers, mcp.clone());
-        Ok(Self { settings, shown: Arc::new(shown), roster, mcp })
+        let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone());
+        Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp })
     }
 
     /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.
@@ -87,7 +89,7 @@ fn roster(
     shown: &Instance,
     providers: Providers,
     mcp: Servers,
-) -> Roster {
+) -> (Roster, Native) {
     let default = providers.default_choice();
     let mut models = providers.into_models(&ground.client);
     models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
@@ -97,15 +99,16 @@ fn roster(
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
-    Roster {
+    let roster = Roster {
         agents: shown.agents.clone(),
         commands: shown.commands.clone(),
         mcp,
         models,
         model,
         missing,
-        runner: Arc::new(native),
-    }
+        runner: Arc::new(native.clone()),
+    };
+    (roster, native)
 }
 
 /// Nobody's command needs to know how to get into the server that runs it, or to a model.

@@ -36,6 +36,12 @@ async fn a_configured_server_is_connected_listed_and_ended_with_the_program() {
     let status = until_connected(&server.calls).await;
     assert_eq!(status["off"], json!({ "status": "disabled" }));
     assert_eq!(mentioning(&script), 1);
+    let ids = server.calls.get("/experimental/tool/ids").await.unwrap();
+    let named = |id: &str| ids.as_array().unwrap().contains(&json!(id));
+    assert!(named("edit") && named("apply_patch"), "{ids}");
+    let tools = server.calls.get("/experimental/tool?provider=demo&model=gpt-5").await.unwrap();
+    let patch = tools.as_array().unwrap().iter().find(|tool| tool["id"] == "apply_patch").unwrap();
+    assert_eq!(patch["parameters"]["type"], "object");
     let resources = server.calls.get("/experimental/resource").await.unwrap();
     assert_eq!(resources["peer:note://one"]["client"], "peer");
     assert_eq!(server.calls.post("/mcp/peer/disconnect", &json!({})).await.unwrap(), json!(true));

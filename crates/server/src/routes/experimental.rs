@@ -1,12 +1,18 @@
-//! What OpenCode's clients ask for at start and Baton has none of: accounts, workspaces on other machines, and
-//! their synchronisation.
+//! What OpenCode calls experimental: the list of tools, and what its clients ask for at start and Baton has none of,
+//! accounts, workspaces on other machines, and their synchronisation.
 
-use axum::Json;
+use axum::{Json, extract::State};
 use protocol::Extra;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{extract::Directory, openapi::Route};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::{Directory, Query},
+    instance::ToolInfo,
+    openapi::Route,
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -16,6 +22,12 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get the account of OpenCode's console; there is none"),
         Route::get("/experimental/console/orgs", "experimental.console.listOrgs", organisations)
             .summary("List the organisations of the account; there are none"),
+        Route::get("/experimental/tool", "tool.list", tools)
+            .summary("List the tools that suit a model")
+            .faults(&[Fault::Configuration]),
+        Route::get("/experimental/tool/ids", "tool.ids", tool_ids)
+            .summary("List the names of all tools")
+            .faults(&[Fault::Configuration]),
         Route::get("/experimental/workspace", "experimental.workspace.list", workspaces)
             .summary("List the workspaces; there are none"),
         Route::get("/experimental/workspace/adapter", "experimental.workspace.adapter.list", adapters)
@@ -51,6 +63,29 @@ struct Console {
 
 async fn console(_: Directory) -> Json<Console> {
     Json(Console::default())
+}
+
+/// For which model.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ToolQuery {
+    /// Its provider; it makes no difference.
+    #[serde(rename = "provider")]
+    _provider: String,
+    /// Its id.
+    model: String,
+}
+
+async fn tools(
+    State(app): State<App>,
+    directory: Directory,
+    Query(query): Query<ToolQuery>,
+) -> Result<Json<Vec<ToolInfo>>, Error> {
+    Ok(Json(app.instances.tools(&directory.path, Some(&query.model)).await?))
+}
+
+async fn tool_ids(State(app): State<App>, directory: Directory) -> Result<Json<Vec<String>>, Error> {
+    let tools = app.instances.tools(&directory.path, None).await?;
+    Ok(Json(tools.into_iter().map(|tool| tool.id).collect()))
 }
 
 /// Organisations of the account.

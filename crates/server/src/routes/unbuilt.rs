@@ -13,6 +13,8 @@ const SHARE: &str = "Sessions are not published anywhere from here.";
 const MOVE: &str = "A session stays in the directory it was created in; fork it or create one elsewhere.";
 /// Somebody else's service.
 const CONSOLE: &str = "There are no accounts of OpenCode's console here.";
+/// Directories of this machine are all there is.
+const WORKSPACE: &str = "There are no workspaces on other machines here; work in a directory of this one.";
 /// One server owns one log.
 const SYNC: &str = "This server is the only one that writes its log; POST /sync/history reads it.";
 /// Experimental there, and bound to its own way of keeping copies.
@@ -44,6 +46,34 @@ const ROUTES: &[Refused] = &[
         "experimental.console.switchOrg",
         "Switch the organisation of OpenCode's console",
         CONSOLE,
+    ),
+    (
+        Method::Post,
+        "/experimental/workspace",
+        "experimental.workspace.create",
+        "Create a workspace",
+        WORKSPACE,
+    ),
+    (
+        Method::Post,
+        "/experimental/workspace/sync-list",
+        "experimental.workspace.syncList",
+        "Look for workspaces again",
+        WORKSPACE,
+    ),
+    (
+        Method::Delete,
+        "/experimental/workspace/{id}",
+        "experimental.workspace.remove",
+        "Remove a workspace",
+        WORKSPACE,
+    ),
+    (
+        Method::Post,
+        "/experimental/workspace/warp",
+        "experimental.workspace.warp",
+        "Move a session to a workspace",
+        WORKSPACE,
     ),
     (Method::Post, "/experimental/project/{projectID}/copy", "v2.projectCopy.create", "Copy a project", COPY),
     (

@@ -85,25 +85,18 @@ impl Bench {
 
     /// The tools a model gets to see.
     pub(in crate::native) fn offered(&self, setting: &Setting<'_>) -> Vec<llm::Tool> {
-        self.visible(setting)
-            .map(|tool| llm::Tool {
-                name: tool.name().to_owned(),
-                description: tool.description(),
-                schema: tool.schema(),
-            })
-            .collect()
+        self.visible(setting).map(described).collect()
+    }
+
+    /// The tools that suit a model or, if none is named, all there are, whatever an agent may do.
+    pub(in crate::native) fn listed(&self, model: Option<&str>) -> Vec<llm::Tool> {
+        let wanted = |tool: &&dyn Tool| model.is_none_or(|model| suits(*tool, model));
+        self.tools.iter().map(AsRef::as_ref).filter(wanted).map(described).collect()
     }
 
     fn visible<'a>(&'a self, setting: &'a Setting<'_>) -> impl Iterator<Item = &'a dyn Tool> {
-        let patches = prefers_patches(setting.model);
         self.tools.iter().map(AsRef::as_ref).filter(move |tool| {
-            let suits = match tool.name() {
-                "apply_patch" => patches,
-                "edit" | "write" => !patches,
-                invalid::NAME => false,
-                _ => tool.is_of_use(),
-            };
-            suits
+            suits(*tool, setting.model)
                 && !setting.permissions.hides(tool.permission())
                 && setting.off.get(tool.name()) != Some(&false)
         })
@@ -236,6 +229,20 @@ async fn run(tool: &dyn Tool, call: &Call<'_>) -> Result<Output, Failure> {
     Ok(truncate::fit(call, output).await)
 }
 
+fn described(tool: &dyn Tool) -> llm::Tool {
+    llm::Tool { name: tool.name().to_owned(), description: tool.description(), schema: tool.schema() }
+}
+
+/// Whether a tool is any good to a model.
+fn suits(tool: &dyn Tool, model: &str) -> bool {
+    match tool.name() {
+        "apply_patch" => prefers_patches(model),
+        "edit" | "write" => !prefers_patches(model),
+        invalid::NAME => false,
+        _ => tool.is_of_use(),
+    }
+}
+
 /// Whether a model was taught to change files with patches rather than with `edit` and `write`.
 fn prefers_patches(model: &str) -> bool {
     model.contains("gpt-") && !model.contains("oss") && !model.contains("gpt-4")
@@ -336,6 +343,17 @@ mod tests {
         for model in ["gpt-4.1", "gpt-4o", "gpt-oss-120b", "claude-opus", "o3", "chatgpt"] {
             assert!(!prefers_patches(model), "{model}");
         }
+    }
+
+    #[test]
+    fn tools_are_listed_for_a_model_or_altogether() {
+        let nobody = Permissions::new(Vec::new(), Vec::new());
+        let bench = Bench::new(&[], &ToolOptions::default(), &Servers::default(), &nobody);
+        let lists = |model, name: &str| bench.listed(model).iter().any(|tool| tool.name == name);
+        assert!(lists(Some("gpt-5"), "apply_patch") && !lists(Some("gpt-5"), "edit"));
+        assert!(lists(Some("claude-opus"), "edit") && !lists(Some("claude-opus"), "apply_patch"));
+        assert!(lists(Some("gpt-5"), "read") && !lists(Some("gpt-5"), invalid::NAME));
+        assert!(lists(None, "edit") && lists(None, "apply_patch") && lists(None, invalid::NAME));
     }
 
     #[test]
