@@ -133,7 +133,7 @@ fn segment(path: &str, number: usize) -> String {
 fn tag(fault: Fault) -> &'static str {
     match fault {
         Fault::NotFound => "NotFoundError",
-        Fault::PermissionGone | Fault::QuestionGone => fault.name(),
+        Fault::PermissionGone | Fault::QuestionGone | Fault::PtyGone | Fault::PtyForbidden => fault.name(),
         Fault::Busy => "ConflictError",
         Fault::Broken => "UnknownError",
         Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt => "ServiceUnavailableError",
