@@ -15,7 +15,7 @@ const REMARKS = {
   delete_busy: "OpenCode says nothing and goes on calling the model",
   kill_KILL_text: "after the restart OpenCode never ends the turn: the pair is the later prompt's",
   kill_KILL_tool: "the same; the tool stays `running` for ever",
-  kill_KILL_permission: "the same; the permission is gone without a word",
+  kill_KILL_permission: "the same; the permission is gone without a word, where Baton's can still be answered",
   kill_TERM_text: "the same, although it was asked politely",
   doom_loop: "Baton asks a person at the third equal call, OpenCode never does",
   doom_parallel: "both ask a person",

@@ -95,6 +95,14 @@ impl SessionStatus {
     pub fn is_idle(&self) -> bool {
         matches!(self, Self::Idle { .. })
     }
+
+    /// Why it is idle, if it is and says so.
+    pub fn reason(&self) -> Option<EndReason> {
+        match self {
+            Self::Idle { reason, .. } => *reason,
+            _ => None,
+        }
+    }
 }
 
 /// A reason that a newer server made up must not hide the idle itself.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use protocol::{
-    EventBody, Message, MessageId, Part, PartBody, PartId, SessionId, ToolState, event::PartDelta,
+    EndReason, EventBody, Message, MessageId, Part, PartBody, PartId, SessionId, ToolState, event::PartDelta,
 };
 
 use super::{
@@ -77,6 +77,8 @@ pub(super) struct Session {
     parts: BTreeMap<PartId, KnownPart>,
     /// Permissions and questions that wait.
     requests: BTreeSet<String>,
+    /// Those whose turn the server could not finish: they may wait on, and be answered outside of a turn.
+    orphans: BTreeSet<String>,
 }
 
 impl Session {
@@ -108,7 +110,12 @@ impl Session {
             notes.push(Note::violation(Kind::HalfIdle, sentence));
         }
         match body {
-            EventBody::SessionStatus(change) if change.status.is_idle() => notes.extend(self.idle(children)),
+            EventBody::SessionStatus(change) if change.status.is_idle() => {
+                if change.status.reason() == Some(EndReason::Interrupted) {
+                    self.orphans.append(&mut self.requests);
+                }
+                notes.extend(self.idle(children));
+            }
             EventBody::SessionStatus(_) => self.busy(),
             EventBody::SessionCreated(created) => {
                 self.parent.clone_from(&created.info.parent_id);
@@ -332,11 +339,17 @@ impl Session {
     }
 
     fn asked(&mut self, request: &str, body: &EventBody) -> Option<Note> {
+        if self.orphans.contains(request) {
+            return None;
+        }
         self.requests.insert(request.to_owned());
         self.work(&format!("{} for {request}", body.kind()))
     }
 
     fn answered(&mut self, request: &str, body: &EventBody) -> Option<Note> {
+        if self.orphans.remove(request) {
+            return None;
+        }
         self.requests.remove(request);
         self.work(&format!("{} for {request}", body.kind()))
     }

@@ -70,6 +70,8 @@ fn event(session: &str, word: &str) -> Vec<Event> {
         "retry" => status(json!({ "type": "retry", "attempt": 1, "message": "m", "next": 0 })),
         "idle" => return [event(session, "status-idle"), event(session, "session-idle")].concat(),
         "status-idle" => status(json!({ "type": "idle", "reason": "completed" })),
+        "interrupted" => return [event(session, "status-cut"), event(session, "session-idle")].concat(),
+        "status-cut" => status(json!({ "type": "idle", "reason": "interrupted" })),
         "session-idle" => ("session.idle", json!({})),
         "user" => said(json!({
             "id": message, "sessionID": session, "role": "user", "time": { "created": 0 }, "agent": "b",
@@ -257,6 +259,13 @@ fn messages_of_earlier_turns_do_not_change() {
 fn a_request_must_be_settled_before_idle() {
     finds("create busy ask reply idle", &[]);
     finds("create busy ask idle", &[Kind::RequestLeftOpen]);
+}
+
+#[test]
+fn a_request_may_outlive_a_turn_that_the_server_could_not_finish() {
+    finds("create busy ask interrupted ask reply busy idle", &[]);
+    finds("create busy interrupted ask", &[Kind::OutsideTurn]);
+    finds("create busy ask interrupted reply reply", &[Kind::OutsideTurn]);
 }
 
 #[test]

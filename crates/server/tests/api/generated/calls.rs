@@ -218,6 +218,9 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
     {
         value = json!({ "messageID": known.message });
     }
+    if names.iter().any(|name| name == "arguments") && dice.roll(2) == 0 {
+        value = json!({ "command": "hello", "arguments": "hello" });
+    }
     if names == ["command"] && dice.roll(2) == 0 {
         value["command"] = json!("session_new");
     }
