@@ -253,14 +253,14 @@ async fn terminals_and_viewers_are_counted() {
 async fn nothing_is_left_when_the_server_stops() {
     let world = World::new();
     let port = listen(&world, Policy::local()).await;
-    let script = "trap '' HUP TERM; setsid sleep 600 & echo $!; sleep 600 & echo $! ready; wait";
+    let script = "trap '' HUP TERM; setsid sleep 600 & echo pid:$!; sleep 600 & echo pid:$! ready; wait";
     let made = open(&world, script).await;
     let mut viewer = view(port, &format!("/pty/{}/connect", id(&made)), &[]).await.unwrap();
     let shown = read(&mut viewer, Some("ready")).await;
-    let numbers = shown.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u64>().ok());
-    let processes: Vec<_> =
-        numbers.filter(|id| *id > 1).map(|id| json!(id)).chain([made["pid"].clone()]).collect();
-    assert!(processes.iter().filter(|id| lives(id)).count() >= 3, "{processes:?} {shown}");
+    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok();
+    let started = shown.split("pid:").skip(1).filter_map(number);
+    let processes: Vec<_> = started.map(|id| json!(id)).chain([made["pid"].clone()]).collect();
+    assert_eq!(processes.iter().filter(|id| lives(id)).count(), 3, "{processes:?} {shown}");
     timeout(PATIENCE, world.terminals.close()).await.unwrap();
     assert!(!processes.iter().any(lives), "{processes:?}");
     read(&mut viewer, None).await;
