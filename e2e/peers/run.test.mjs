@@ -45,8 +45,7 @@ describe("opencode run --attach", () => {
   test("it waits for a turn that is still going on", async () => {
     let ended = false
     const running = attach(baton, "please [hold]").finally(() => (ended = true))
-    const asked = () => model.calls.some((call) => JSON.stringify(call.messages).includes("[hold]"))
-    while (!asked() && !ended) await new Promise((resolve) => setImmediate(resolve))
+    while (!model.isHolding && !ended) await new Promise((resolve) => setImmediate(resolve))
     const status = await (await baton.fetch("/session/status")).json()
     assert.deepEqual(Object.values(status), [{ type: "busy" }])
     assert.equal(ended, false)

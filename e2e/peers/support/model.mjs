@@ -35,6 +35,11 @@ export class Model {
   // The bodies of all calls, for tests that want to know what a server told the model.
   calls = []
 
+  // Whether an answer stands still at a `hold`.
+  get isHolding() {
+    return this.#held.size > 0
+  }
+
   // Lets every answer go on that stands still at a `hold`.
   release() {
     for (const held of this.#held) held.resolve()
