@@ -1,6 +1,7 @@
 //! Plain HTTP calls, on purpose without the client library: what is tested is the wire.
 
 use anyhow::{Context as _, Result, bail};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 /// A client for plain HTTP. The HTTP library wants to know about TLS all the same, so it gets a configuration
@@ -31,57 +32,44 @@ impl Calls {
 
     /// A GET that must succeed.
     pub async fn get(&self, path: &str) -> Result<Value> {
-        let answer = self.http.get(format!("{}{path}", self.url)).send().await?;
-        let status = answer.status();
-        let body = answer.text().await?;
-        if !status.is_success() {
-            bail!("GET {path} answered {status}: {body}");
-        }
-        serde_json::from_str(&body).with_context(|| format!("GET {path} did not answer JSON: {body}"))
+        self.call(Method::GET, path, None).await
     }
 
     /// A POST that must succeed; an empty answer is null.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await?;
-        let status = answer.status();
-        let text = answer.text().await?;
-        if !status.is_success() {
-            bail!("POST {path} answered {status}: {text}");
-        }
-        if text.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(&text)?) }
+        self.call(Method::POST, path, Some(body)).await
     }
 
     /// A PUT that must succeed.
     pub async fn put(&self, path: &str, body: &Value) -> Result<Value> {
-        let answer = self.http.put(format!("{}{path}", self.url)).json(body).send().await?;
-        let status = answer.status();
-        let text = answer.text().await?;
-        if !status.is_success() {
-            bail!("PUT {path} answered {status}: {text}");
-        }
-        Ok(serde_json::from_str(&text)?)
+        self.call(Method::PUT, path, Some(body)).await
     }
 
     /// A PATCH that must succeed.
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Value> {
-        let answer = self.http.patch(format!("{}{path}", self.url)).json(body).send().await?;
-        let status = answer.status();
-        let text = answer.text().await?;
-        if !status.is_success() {
-            bail!("PATCH {path} answered {status}: {text}");
-        }
-        Ok(serde_json::from_str(&text)?)
+        self.call(Method::PATCH, path, Some(body)).await
     }
 
     /// A DELETE that must succeed.
     pub async fn delete(&self, path: &str) -> Result<Value> {
-        let answer = self.http.delete(format!("{}{path}", self.url)).send().await?;
+        self.call(Method::DELETE, path, None).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+        let mut call = self.http.request(method.clone(), format!("{}{path}", self.url));
+        if let Some(body) = body {
+            call = call.json(body);
+        }
+        let answer = call.send().await?;
         let status = answer.status();
         let text = answer.text().await?;
         if !status.is_success() {
-            bail!("DELETE {path} answered {status}: {text}");
+            bail!("{method} {path} answered {status}: {text}");
         }
-        Ok(serde_json::from_str(&text)?)
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).with_context(|| format!("{method} {path} did not answer JSON: {text}"))
     }
 
     /// A new session's id.

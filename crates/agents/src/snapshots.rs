@@ -23,7 +23,10 @@ use protocol::Session;
 use protocol::project::FileDiff;
 use tokio::time::timeout;
 use workspace::git::Repository;
-use workspace::snapshot::{Shadow, Status, TreeDiff};
+use workspace::{
+    git::Status,
+    snapshot::{Shadow, TreeDiff},
+};
 
 pub(crate) use ledger::{Moment, Visit};
 pub(crate) use worktree::Worktree;

@@ -1,4 +1,4 @@
-//! How to be somebody at a provider, as clients hand it over. Nothing here is ever sent back.
+//! How to be somebody at a provider, as clients hand it over and as it is kept. Nothing here is ever sent back.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,4 +43,11 @@ pub enum Login {
         /// The token.
         token: Secret,
     },
+}
+
+impl Login {
+    /// A key and nothing else.
+    pub fn api(key: impl Into<String>) -> Self {
+        Self::Api { key: Secret::new(key), metadata: Variables::default() }
+    }
 }

@@ -202,12 +202,8 @@ impl Error {
         self.fault.status()
     }
 
-    /// An error whose body was made elsewhere.
-    pub(crate) fn named(fault: Fault, body: WireError) -> Self {
-        Self::new(fault, body)
-    }
-
-    fn new(fault: Fault, body: WireError) -> Self {
+    /// An error with a body of its own.
+    pub(crate) fn new(fault: Fault, body: WireError) -> Self {
         Self { fault, body: Box::new(body), subject: None }
     }
 

@@ -114,7 +114,7 @@ impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
         let Invalid { path, message } = invalid;
         let fault = ConfigFault { path, message: Some(message), ..ConfigFault::default() };
-        Self::named(Fault::Configuration, WireError::Named(NamedError::ConfigInvalid(fault)))
+        Self::new(Fault::Configuration, WireError::Named(NamedError::ConfigInvalid(fault)))
     }
 }
 

@@ -250,5 +250,5 @@ fn tail(id: &PtyId) -> &str {
 fn gone(id: &PtyId) -> Error {
     let message = format!("There is no terminal {id} in this directory.");
     let body = TaggedError::PtyNotFound { pty_id: id.to_string(), message, extra: Rest::NONE };
-    Error::named(Fault::PtyGone, WireError::Tagged(body))
+    Error::new(Fault::PtyGone, WireError::Tagged(body))
 }

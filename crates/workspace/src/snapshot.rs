@@ -34,7 +34,7 @@ use command::Git;
 use index::Index;
 
 pub use command::Error;
-pub use compare::{MAX_COMPARED, MAX_PATCHES, Status, TreeDiff};
+pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
 
 /// Largest file that is taken up although nobody has committed it, in bytes.
 pub const MAX_UNTRACKED: u64 = 2 * 1024 * 1024;

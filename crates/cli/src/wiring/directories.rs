@@ -26,11 +26,7 @@ use server::{
     Instance, Instances,
     instance::{Invalid, Refused, ToolInfo, Unchanged},
 };
-use store::files::{
-    self,
-    auth::{AuthFile, Entry},
-    redacted,
-};
+use store::files::{self, auth::AuthFile, redacted};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{
@@ -153,17 +149,6 @@ fn unchanged(error: &files::Unchanged) -> Unchanged {
     }
 }
 
-/// A login as the file has it.
-fn kept(login: Login) -> Entry {
-    match login {
-        Login::Api { key, metadata } => Entry::Api { key, metadata },
-        Login::Oauth { refresh, access, expires, account_id, enterprise_url } => {
-            Entry::Oauth { refresh, access, expires, account_id, enterprise_url }
-        }
-        Login::WellKnown { key, token } => Entry::WellKnown { key, token },
-    }
-}
-
 impl Instances for Directories {
     fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>> {
         async move { Ok(Arc::clone(&self.setup(directory).await?.shown)) }.boxed()
@@ -253,7 +238,7 @@ impl Instances for Directories {
         let auth = AuthFile::new(&self.ground.environment, &self.ground.places.data);
         let provider = provider.to_owned();
         let kept = spawn_blocking(move || match login {
-            Some(login) => auth.set(&provider, &kept(login)),
+            Some(login) => auth.set(&provider, &login),
             None => auth.remove(&provider),
         });
         async move {

@@ -17,11 +17,12 @@ use llm::{
 };
 use protocol::{
     config::{Config, Positive},
+    login::Login,
     message::ModelRef,
     provider::ProviderSource,
     secret::is_secret,
 };
-use store::files::{Environment, auth::Entry};
+use store::files::Environment;
 
 use super::{catalog, entry, settings::Settings};
 
@@ -118,7 +119,7 @@ pub(super) fn find(settings: &Settings) -> Providers {
 fn set_up(
     base: Provider,
     config: &Config,
-    login: Option<&Entry>,
+    login: Option<&Login>,
     read: &dyn Fn(&str) -> Option<String>,
 ) -> Option<(Option<Live>, Vec<String>)> {
     let id = base.id.clone();
@@ -142,11 +143,11 @@ fn set_up(
     }
     let mut source = if written.is_some() { ProviderSource::Config } else { ProviderSource::Env };
     match login {
-        Some(Entry::Api { key, .. }) if provider.key.is_none() => {
+        Some(Login::Api { key, .. }) if provider.key.is_none() => {
             provider = provider.with_key(Secret::new(key.reveal()));
             source = if written.is_some() { source } else { ProviderSource::Api };
         }
-        Some(Entry::Oauth { .. }) if provider.key.is_none() => {
+        Some(Login::Oauth { .. }) if provider.key.is_none() => {
             tracing::warn!(provider = id, "logins with a browser cannot be used yet; set a key");
         }
         _ => {}
@@ -261,10 +262,10 @@ fn is_enabled(config: &Config, id: &str) -> bool {
 }
 
 /// A variable; some organisations' sites hand out what would be in it.
-fn read(environment: &Environment, logins: &BTreeMap<String, Entry>, name: &str) -> Option<String> {
+fn read(environment: &Environment, logins: &BTreeMap<String, Login>, name: &str) -> Option<String> {
     let handed_out = || {
         logins.values().find_map(|login| match login {
-            Entry::WellKnown { key, token } if key == name => Some(token.reveal().to_owned()),
+            Login::WellKnown { key, token } if key == name => Some(token.reveal().to_owned()),
             _ => None,
         })
     };

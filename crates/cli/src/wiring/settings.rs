@@ -6,13 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use protocol::config::Skill;
+use protocol::{config::Skill, login::Login};
 use server::instance::Invalid;
-use store::files::{
-    self, Environment, Loaded, Problem, Site, Source, Trace,
-    auth::{AuthFile, Entry},
-    load, skills,
-};
+use store::files::{self, Environment, Loaded, Problem, Site, Source, Trace, auth::AuthFile, load, skills};
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
@@ -26,7 +22,7 @@ pub(super) struct Settings {
     pub(super) loaded: Loaded,
     pub(super) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
-    pub(super) logins: BTreeMap<String, Entry>,
+    pub(super) logins: BTreeMap<String, Login>,
     /// Where all of it was looked for.
     trace: Arc<Trace>,
 }
@@ -77,7 +73,7 @@ pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
     Invalid { path, message: invalid.to_string() }
 }
 
-fn logins(auth: &AuthFile) -> BTreeMap<String, Entry> {
+fn logins(auth: &AuthFile) -> BTreeMap<String, Login> {
     match auth.read() {
         Ok(auth) => {
             warn(&auth.warnings);

@@ -7,7 +7,10 @@ use protocol::{EndReason, EventBody, SessionStatus};
 use rustix::process::Signal;
 use serde_json::json;
 use testkit::watch::Watch;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::world::{Server, World};
 
@@ -93,15 +96,17 @@ async fn whoever_asks_twice_does_not_have_to_wait() {
     // A call whose body does not arrive would hold up the end for as long as is allowed.
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
     let mut call = TcpStream::connect(&address).await.unwrap();
-    let head = "POST /session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
+    let head = "POST /session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
     call.write_all(head.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // The server says so when it begins to wait for the body, and closes its door when it was asked to end.
+    let mut goes_on = [0; "HTTP/1.1 100".len()];
+    call.read_exact(&mut goes_on).await.unwrap();
+    assert_eq!(&goes_on, b"HTTP/1.1 100");
     server.signal(Signal::INT);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    while TcpStream::connect(&address).await.is_ok() {}
     server.signal(Signal::INT);
-    let (status, _, took) = server.ended().await;
-    assert_eq!(status.code(), Some(5));
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    let (status, ..) = server.ended().await;
+    assert_eq!(status.code(), Some(5), "whoever waits ends with another code");
 }
 
 #[tokio::test]
@@ -180,4 +185,24 @@ async fn scenarios_can_be_added() {
     let ended = world.run_with_data(&[&["run", "hi"], options.as_slice()].concat()).await;
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("more.json is no scenario file"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn the_history_says_who_wanted_a_summary() {
+    let world = World::new();
+    let server = world.serve().await;
+    let session = server.calls.session().await.unwrap();
+    let api = format!("/api/session/{session}");
+    let prompt = json!({ "prompt": { "text": "hello" } });
+    server.calls.post(&format!("{api}/prompt"), &prompt).await.unwrap();
+    server.calls.post(&format!("{api}/compact"), &json!({})).await.unwrap();
+    server.calls.post(&format!("{api}/wait"), &json!({})).await.unwrap();
+    let history = server.calls.get(&format!("{api}/history?limit=100")).await.unwrap();
+    let told = |kind: &str| {
+        let of_kind = history["data"].as_array().unwrap().iter().find(|event| event["type"] == kind);
+        of_kind.unwrap_or_else(|| panic!("no {kind} in {history}"))["data"]["reason"].clone()
+    };
+    assert_eq!(told("session.next.compaction.started"), "manual");
+    assert_eq!(told("session.next.compaction.ended"), "manual");
+    server.stop().await;
 }

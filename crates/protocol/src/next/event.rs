@@ -124,7 +124,7 @@ bodies! {
         message_id: MessageId,
         /// What was said.
         prompt: Prompt,
-        /// How it came to be taken up.
+        /// The usual one: how it was really delivered is said when it is admitted.
         delivery: Delivery,
     }
     /// The server said something in a person's place.
@@ -369,8 +369,14 @@ impl NextBody {
         }
     }
 
-    /// An event in this wire's words: none, one or two. `message` is what [`NextBody::needs`] asks for.
-    pub fn of(event: &Event, timestamp: Millis, message: Option<&MessageWithParts>) -> Vec<Self> {
+    /// An event in this wire's words: none, one or two. `message` is what [`NextBody::needs`] asks for, and `reason`
+    /// why it is there, if it is a summary.
+    pub fn of(
+        event: &Event,
+        timestamp: Millis,
+        message: Option<&MessageWithParts>,
+        reason: Reason,
+    ) -> Vec<Self> {
         let Some(session_id) = event.body.session_id().cloned() else { return Vec::new() };
         let moment = Moment { timestamp, session_id };
         match &event.body {
@@ -385,7 +391,7 @@ impl NextBody {
                 vec![Self::Prompted { moment, message_id, prompt, delivery }]
             }
             EventBody::MessageUpdated(it) => match &it.info {
-                Message::Assistant(step) => step_body(moment, step, message).into_iter().collect(),
+                Message::Assistant(step) => step_body(moment, step, message, reason).into_iter().collect(),
                 Message::User(_) => Vec::new(),
             },
             EventBody::PartUpdated(it) => part_bodies(moment, &it.part),
@@ -409,6 +415,7 @@ fn step_body(
     moment: Moment,
     step: &AssistantMessage,
     message: Option<&MessageWithParts>,
+    reason: Reason,
 ) -> Option<NextBody> {
     let assistant_message_id = step.id.clone();
     if let Some(error) = &step.error {
@@ -418,8 +425,7 @@ fn step_body(
     if is_summary(step) {
         let text = message.map(|message| message::words(&message.parts)).unwrap_or_default();
         let (message_id, recent) = (assistant_message_id, String::new());
-        // Who wanted it was said when it began.
-        return Some(NextBody::CompactionEnded { moment, message_id, reason: Reason::Auto, text, recent });
+        return Some(NextBody::CompactionEnded { moment, message_id, reason, text, recent });
     }
     let begins = step.finish.is_none() && step.time.completed.is_none();
     begins.then(|| NextBody::StepStarted {

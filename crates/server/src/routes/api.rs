@@ -107,7 +107,7 @@ fn read_cursor<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let refuse = || {
         let message = "cursor: is none that this server gave".to_owned();
         let body = TaggedError::InvalidCursor { message, extra: Rest::NONE };
-        Error::named(Fault::BadRequest, WireError::Tagged(body))
+        Error::new(Fault::BadRequest, WireError::Tagged(body))
     };
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(refuse)
 }

@@ -166,7 +166,7 @@ fn announce(app: &App, project: &Project) {
 fn gone(project_id: String) -> Error {
     let message = format!("There is no project {project_id:?} with sessions.");
     let body = TaggedError::ProjectNotFound { project_id, message, extra: Rest::NONE };
-    Error::named(Fault::ProjectGone, WireError::Tagged(body))
+    Error::new(Fault::ProjectGone, WireError::Tagged(body))
 }
 
 fn of_project(id: &str) -> Listing {

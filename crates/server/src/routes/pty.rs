@@ -158,7 +158,7 @@ pub(super) fn issue(
 
 fn forbidden(message: String) -> Error {
     let body = TaggedError::PtyForbidden { message, extra: Rest::NONE };
-    Error::named(Fault::PtyForbidden, WireError::Tagged(body))
+    Error::new(Fault::PtyForbidden, WireError::Tagged(body))
 }
 
 fn refused(error: process::Error) -> Error {

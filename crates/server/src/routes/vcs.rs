@@ -182,7 +182,7 @@ async fn write(repository: &Repository, patch: String) -> Result<(), String> {
 
 fn refuse(reason: &str, message: &str) -> Error {
     let data = json!({ "message": message, "reason": reason });
-    Error::named(
+    Error::new(
         Fault::NotApplied,
         WireError::Named(NamedError::Other { name: Fault::NotApplied.name().into(), data }),
     )

@@ -1,6 +1,6 @@
 //! The accept loop on real sockets.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, routing::get};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use futures::stream;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, duplex},
     net::{TcpListener, TcpStream},
-    sync::oneshot,
+    sync::{Notify, oneshot},
     task::JoinHandle,
     time::{Instant, timeout},
 };
@@ -35,6 +35,17 @@ async fn call(served: &Served, path: &str) -> TcpStream {
     stream
 }
 
+/// Reads as far as this.
+async fn until(stream: &mut TcpStream, end: &str) {
+    let mut read = Vec::new();
+    let reading = async {
+        while !read.ends_with(end.as_bytes()) {
+            read.push(stream.read_u8().await.unwrap());
+        }
+    };
+    timeout(Duration::from_secs(10), reading).await.unwrap();
+}
+
 async fn rest(mut stream: TcpStream) -> String {
     let mut text = String::new();
     timeout(Duration::from_secs(10), stream.read_to_string(&mut text)).await.unwrap().unwrap();
@@ -43,15 +54,21 @@ async fn rest(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn calls_that_have_begun_are_answered_and_idle_connections_closed() {
-    let slow = || async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        "done"
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow = {
+        let (begun, go_on) = (begun.clone(), go_on.clone());
+        || async move {
+            begun.notify_one();
+            go_on.notified().await;
+            "done"
+        }
     };
     let served = start(Router::new().route("/slow", get(slow)), async {}).await;
     let idle = TcpStream::connect(served.address).await.unwrap();
     let busy = call(&served, "/slow").await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    begun.notified().await;
     served.stop.send(()).unwrap();
+    go_on.notify_one();
     assert!(rest(busy).await.ends_with("done"));
     assert_eq!(rest(idle).await, "");
     served.task.await.unwrap();
@@ -74,13 +91,10 @@ async fn streams_end_when_closing_ends_them() {
             Body::from_stream(futures::StreamExt::chain(first, last))
         }
     };
-    let close = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        end.send(()).unwrap();
-    };
+    let close = async { end.send(()).unwrap() };
     let served = start(Router::new().route("/open", get(open)), close).await;
-    let open = call(&served, "/open").await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut open = call(&served, "/open").await;
+    until(&mut open, "first\n").await;
     served.stop.send(()).unwrap();
     let text = rest(open).await;
     assert!(text.contains("last\n") && text.ends_with("0\r\n\r\n"), "{text:?}");
@@ -91,14 +105,12 @@ async fn streams_end_when_closing_ends_them() {
 async fn whoever_does_not_end_is_cut_off() {
     let never = || async { Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()) };
     let served = start(Router::new().route("/never", get(never)), async {}).await;
-    let open = call(&served, "/never").await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let stopped = Instant::now();
+    let mut open = call(&served, "/never").await;
+    until(&mut open, "\r\n\r\n").await;
     served.stop.send(()).unwrap();
     let text = rest(open).await;
     assert!(!text.ends_with("0\r\n\r\n"), "cut off, not ended: {text:?}");
     served.task.await.unwrap();
-    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,10 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{
-    Millis,
-    config::{Secret, Variables},
-};
+use protocol::{config::Secret, login::Login};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -41,68 +38,26 @@ const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 /// The largest file that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// How to be somebody at a provider.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub enum Entry {
-    /// With a key.
-    Api {
-        /// The key.
-        key: Secret,
-        /// What else the provider wants to know.
-        #[serde(default)]
-        metadata: Variables,
-    },
-    /// With a login.
-    #[serde(rename_all = "camelCase")]
-    Oauth {
-        /// Gets a new `access`.
-        refresh: Secret,
-        /// Is sent along.
-        access: Secret,
-        /// When `access` ends.
-        expires: Millis,
-        /// Whose login it is.
-        account_id: Option<String>,
-        /// Where, if at an enterprise's own installation.
-        enterprise_url: Option<String>,
-    },
-    /// With what an organisation's site hands out.
-    WellKnown {
-        /// The environment variable that the token is for.
-        key: String,
-        /// The token.
-        token: Secret,
-    },
-}
-
-impl Entry {
-    /// A key and nothing else.
-    pub fn api(key: impl Into<String>) -> Self {
-        Self::Api { key: Secret::new(key), metadata: Variables::default() }
-    }
-
-    /// The entry as it is written into the file, secrets and all.
-    fn written(&self) -> Value {
-        match self {
-            Self::Api { key, metadata } => {
-                let mut written = json!({ "type": "api", "key": key.reveal() });
-                if !metadata.is_empty() {
-                    put(&mut written, "metadata", Some(json!(metadata.0)));
-                }
-                written
+/// A login as it is written into the file, secrets and all.
+fn spelled(login: &Login) -> Value {
+    match login {
+        Login::Api { key, metadata } => {
+            let mut written = json!({ "type": "api", "key": key.reveal() });
+            if !metadata.is_empty() {
+                put(&mut written, "metadata", Some(json!(metadata.0)));
             }
-            Self::Oauth { refresh, access, expires, account_id, enterprise_url } => {
-                let mut written = json!({
-                    "type": "oauth", "refresh": refresh.reveal(), "access": access.reveal(), "expires": expires,
-                });
-                put(&mut written, "accountId", account_id.as_deref().map(Value::from));
-                put(&mut written, "enterpriseUrl", enterprise_url.as_deref().map(Value::from));
-                written
-            }
-            Self::WellKnown { key, token } => {
-                json!({ "type": "wellknown", "key": key, "token": token.reveal() })
-            }
+            written
+        }
+        Login::Oauth { refresh, access, expires, account_id, enterprise_url } => {
+            let mut written = json!({
+                "type": "oauth", "refresh": refresh.reveal(), "access": access.reveal(), "expires": expires,
+            });
+            put(&mut written, "accountId", account_id.as_deref().map(Value::from));
+            put(&mut written, "enterpriseUrl", enterprise_url.as_deref().map(Value::from));
+            written
+        }
+        Login::WellKnown { key, token } => {
+            json!({ "type": "wellknown", "key": key, "token": token.reveal() })
         }
     }
 }
@@ -117,7 +72,7 @@ fn put(written: &mut Value, name: &str, value: Option<Value>) {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Auth {
     /// By provider.
-    pub entries: BTreeMap<String, Entry>,
+    pub entries: BTreeMap<String, Login>,
     /// Where they are from; `None` if there are no files.
     pub source: Option<Source>,
     /// What is odd.
@@ -207,12 +162,12 @@ impl AuthFile {
     }
 
     /// Sets the entry of a provider.
-    pub fn set(&self, provider: &str, entry: &Entry) -> Result<(), Error> {
+    pub fn set(&self, provider: &str, login: &Login) -> Result<(), Error> {
         self.change(|written| {
             // A site's address is the same with and without a slash at its end.
             let plain = provider.trim_end_matches('/');
             written.retain(|name, _| name.trim_end_matches('/') != plain);
-            written.insert(plain.to_owned(), entry.written());
+            written.insert(plain.to_owned(), spelled(login));
         })
     }
 
@@ -309,7 +264,7 @@ fn too_open(path: &Path) -> Option<u32> {
 fn understood(written: Map<String, Value>, source: Option<Source>, mut warnings: Vec<Problem>) -> Auth {
     let mut entries = BTreeMap::new();
     for (provider, value) in written {
-        if let Ok(entry) = Entry::deserialize(&value) {
+        if let Ok(entry) = Login::deserialize(&value) {
             entries.insert(provider.trim_end_matches('/').to_owned(), entry);
         } else {
             let message = format!("the entry of `{provider}` is not understood, so it is passed by");

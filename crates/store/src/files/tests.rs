@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::{Environment, Invalid, Loaded, Problem, Site, load, redacted};
 
-/// A disk with a home (`me`), a repository (`work`) and a directory in it to work in (`work/sub`).
+/// A disk with a home (`me`), a repository (`project`) and a directory in it to work in (`project/sub`).
 struct World {
     root: TempDir,
     environment: Environment,
@@ -27,7 +27,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["me", "work/sub", "etc"] {
+        for directory in ["me", "project/sub", "etc"] {
             fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         let mut environment = Environment::of([("HOME", root.path().join("me"))]);
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn site(&self) -> Site {
-        Site { directory: self.at("work/sub"), worktree: self.at("work") }
+        Site { directory: self.at("project/sub"), worktree: self.at("project") }
     }
 
     fn load(&self) -> Result<Loaded, Invalid> {

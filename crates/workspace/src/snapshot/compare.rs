@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, Shadow, Tree, WORK};
+use crate::git::Status;
 
 /// Most files that are compared. Of more, only the first ones by name are.
 pub const MAX_COMPARED: usize = 1_000;
@@ -19,17 +20,6 @@ const MAX_SHOWN: usize = 200;
 
 /// Unchanged lines shown around a change.
 const CONTEXT: &str = "-U4";
-
-/// What became of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It was not there before.
-    Added,
-    /// It is not there any more.
-    Deleted,
-    /// It has another content or mode.
-    Modified,
-}
 
 /// The change of one file between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]

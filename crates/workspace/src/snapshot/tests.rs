@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::git::Status;
 use crate::process::{self, Exit, Spec};
 
 struct World {

@@ -89,7 +89,7 @@ async fn provider(
     let Some(provider) = instance.providers.iter().find(|provider| provider.id == provider_id) else {
         let message = format!("There is no provider {provider_id:?} that can be used here.");
         let body = TaggedError::ProviderNotFound { provider_id, message, extra: Rest::NONE };
-        return Err(Error::named(Fault::NotFound, WireError::Tagged(body)));
+        return Err(Error::new(Fault::NotFound, WireError::Tagged(body)));
     };
     Ok(located(&app, &directory, NextProvider::from(provider)).await)
 }
@@ -210,7 +210,7 @@ mod tests {
             },
             "reference": { "top": "/top" },
         });
-        insta::assert_json_snapshot!(referred(&config, "/work", "/people/ada"));
-        assert_eq!(referred(&json!({ "references": 5 }), "/work", "/people/ada"), []);
+        insta::assert_json_snapshot!(referred(&config, "/people/ada/thing", "/people/ada"));
+        assert_eq!(referred(&json!({ "references": 5 }), "/people/ada/thing", "/people/ada"), []);
     }
 }

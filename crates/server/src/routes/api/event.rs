@@ -25,6 +25,7 @@ use protocol::{
 use serde::Serialize;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
+use super::history::translated;
 use crate::{
     App, Error,
     openapi::Route,
@@ -106,18 +107,13 @@ impl Feed {
     }
 
     async fn translate(&mut self, event: &Event) -> Vec<NextBody> {
-        let made = event.id.made(SystemClock.now());
+        let now = SystemClock.now();
         if let EventBody::PartDelta(delta) = &event.body {
-            let moment = Moment { timestamp: made, session_id: delta.session_id.clone() };
+            let moment = Moment { timestamp: event.id.made(now), session_id: delta.session_id.clone() };
             return self.open.delta(moment, delta).into_iter().collect();
         }
         self.open.learn(&event.body);
-        let message = match (NextBody::needs(event), event.body.session_id()) {
-            // A message that was removed since is told without its words.
-            (Some(id), Some(session)) => self.sessions.message(session, id).await.ok(),
-            _ => None,
-        };
-        NextBody::of(event, made, message.as_ref())
+        translated(&self.sessions, event, now).await
     }
 }
 

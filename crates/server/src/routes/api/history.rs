@@ -15,14 +15,14 @@ use bytes::Bytes;
 use engine::{Sessions, Stream, StreamItem, bus::Scope};
 use futures::stream;
 use protocol::{
-    Event, Session, SessionId,
-    next::{Location, Mark, NextBody, NextEvent},
+    Event, Millis, Session, SessionId,
+    next::{Location, Mark, NextBody, NextEvent, Reason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::number;
+use super::{message::wanted_by, number};
 use crate::{
     App, Error,
     error::Fault,
@@ -142,21 +142,12 @@ impl Reader {
         self.read = *last;
         let mut found = Vec::new();
         for (number, event) in events {
-            let bodies = self.translate(&event).await;
+            let bodies = translated(&self.sessions, &event, self.session.time.updated).await;
             let places = number.saturating_mul(2)..;
             let marked = places.zip(bodies).filter(|(seq, _)| *seq > self.after);
             found.extend(marked.map(|(seq, body)| self.mark(&event, seq, body)));
         }
         Ok(Some(found))
-    }
-
-    async fn translate(&self, event: &Event) -> Vec<NextBody> {
-        let message = match NextBody::needs(event) {
-            // A message that was removed since is told without its words.
-            Some(id) => self.sessions.message(&self.session.id, id).await.ok(),
-            None => None,
-        };
-        NextBody::of(event, event.id.made(self.session.time.updated), message.as_ref())
     }
 
     /// Rings when something happens in the session's directory.
@@ -174,6 +165,20 @@ impl Reader {
         };
         NextEvent { id: event.id.clone(), body, durable, location: Some(location) }
     }
+}
+
+/// An event in this wire's words. `near` is a time within a year of when it happened.
+pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis) -> Vec<NextBody> {
+    let message = match (NextBody::needs(event), event.body.session_id()) {
+        // A message that was removed since is told without its words.
+        (Some(id), Some(session)) => sessions.message(session, id).await.ok(),
+        _ => None,
+    };
+    let reason = match &message {
+        Some(message) => wanted_by(sessions, message).await,
+        None => Reason::Auto,
+    };
+    NextBody::of(event, event.id.made(near), message.as_ref(), reason)
 }
 
 /// What one client is sent. The bus only rings: what happened is read from the log, so that a slow client costs

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use axum::{Json, extract::State};
-use engine::ports::{Cursor, Page as Span};
+use engine::{
+    Sessions,
+    ports::{Cursor, Page as Span},
+};
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, PartBody, SessionId,
     next::{Cursors, Data, NextMessage, Page, Reason},
@@ -98,16 +101,18 @@ async fn get(
     Params((id, message)): Params<(SessionId, MessageId)>,
 ) -> Result<Json<Data<NextMessage>>, Error> {
     let found = app.sessions.message(&id, &message).await?;
-    let reason = match &found.info {
-        Message::Assistant(step) => match app.sessions.message(&id, &step.parent_id).await {
-            Ok(request) => reason(&request).unwrap_or(Reason::Auto),
-            Err(_) => Reason::Auto,
-        },
-        Message::User(_) => Reason::Auto,
-    };
-    let data = NextMessage::of(&found, reason);
+    let data = NextMessage::of(&found, wanted_by(&app.sessions, &found).await);
     let data = data.ok_or_else(|| engine::Error::NotFound { kind: "Message", id: message.to_string() })?;
     Ok(Json(Data { data }))
+}
+
+/// Who wanted a summary. It is said by the request for it; for anything else nobody asks.
+pub(super) async fn wanted_by(sessions: &Sessions, message: &MessageWithParts) -> Reason {
+    let request = match &message.info {
+        Message::Assistant(step) => sessions.message(&step.session_id, &step.parent_id).await.ok(),
+        Message::User(_) => None,
+    };
+    request.as_ref().and_then(reason).unwrap_or(Reason::Auto)
 }
 
 async fn context(

@@ -31,15 +31,14 @@ async fn prompt(
     Params(session_id): Params<SessionId>,
     Body(request): Body<PromptRequest>,
 ) -> Result<Json<Data<Admitted>>, Error> {
-    let input = PromptInput::from(request);
-    let (delivery, said) = (input.delivery.unwrap_or_default(), words(&input));
-    let submitted = app.sessions.submit(&session_id, input).await?;
+    let (delivery, said) = (request.delivery.unwrap_or_default(), request.prompt.text.clone());
+    let submitted = app.sessions.submit(&session_id, PromptInput::from(request)).await?;
     let prompt = Prompt::of(&submitted.message);
     let (id, time_created) = (submitted.message.info.id().clone(), submitted.message.info.created());
     if prompt.text != said {
         let message = format!("message {id} was sent before with other words");
         let body = TaggedError::Conflict { message, resource: Some(id.to_string()), extra: Rest::NONE };
-        return Err(Error::named(Fault::Busy, WireError::Tagged(body)));
+        return Err(Error::new(Fault::Busy, WireError::Tagged(body)));
     }
     let admitted_seq = admitted(&app.sessions, &session_id, &id, submitted.after.unwrap_or(0)).await?;
     Ok(Json(Data { data: Admitted { admitted_seq, id, session_id, prompt, delivery, time_created } }))
@@ -64,14 +63,4 @@ async fn admitted(
             None => return Ok(place(after)),
         }
     }
-}
-
-/// The words of a prompt as [`Prompt::of`] would give them back.
-fn words(input: &PromptInput) -> String {
-    use protocol::prompt::PartInputBody;
-    let texts = input.parts.iter().filter_map(|part| match &part.body {
-        PartInputBody::Text(text) => Some(text.text.clone()),
-        _ => None,
-    });
-    texts.collect()
 }

@@ -2,13 +2,13 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use protocol::config::Secret;
+use protocol::{config::Secret, login::Login};
 use serde_json::{Value, json};
 
 use super::{
     super::{
         Source,
-        auth::{AuthFile, Entry, Error},
+        auth::{AuthFile, Error},
     },
     World,
 };
@@ -32,20 +32,20 @@ fn what_is_set_is_read_again_and_only_the_owner_can_read_it() {
     let world = World::new();
     let file = file(&world);
     assert_eq!(file.read().unwrap().source, None);
-    let login = Entry::Oauth {
+    let login = Login::Oauth {
         refresh: Secret::new("sk-r"),
         access: Secret::new("sk-a"),
         expires: 5,
         account_id: Some("ada".into()),
         enterprise_url: None,
     };
-    let site = Entry::WellKnown { key: "TOKEN".into(), token: Secret::new("sk-t") };
-    file.set("acme", &Entry::api("sk-1")).unwrap();
+    let site = Login::WellKnown { key: "TOKEN".into(), token: Secret::new("sk-t") };
+    file.set("acme", &Login::api("sk-1")).unwrap();
     file.set("other", &login).unwrap();
     file.set("https://site.test/", &site).unwrap();
-    file.set("acme", &Entry::api("sk-2")).unwrap();
+    file.set("acme", &Login::api("sk-2")).unwrap();
     let auth = file.read().unwrap();
-    assert_eq!(auth.entries["acme"], Entry::api("sk-2"));
+    assert_eq!(auth.entries["acme"], Login::api("sk-2"));
     assert_eq!(auth.entries["other"], login);
     assert_eq!(auth.entries["https://site.test"], site);
     assert_eq!(auth.source, Some(Source::File(world.at("data/auth.json"))));
@@ -80,7 +80,7 @@ fn opencodes_file_is_read_as_long_as_there_is_no_other_and_never_written() {
     );
     assert_eq!(mode(&world.at(OPENCODES)), 0o644);
     // A change takes over what was there, also what is not understood.
-    file.set("other", &Entry::api("sk-2")).unwrap();
+    file.set("other", &Login::api("sk-2")).unwrap();
     assert_eq!(fs::read_to_string(world.at(OPENCODES)).unwrap(), text);
     let own: Value = serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
     assert_eq!(own["acme"], json!({ "type": "api", "key": "sk-1", "metadata": { "region": "eu" } }));
@@ -108,11 +108,11 @@ fn the_environment_goes_before_the_files() {
         .set(&[("OPENCODE_AUTH_CONTENT", r#"{ "acme": { "type": "api", "key": "sk-2" } }"#)]);
     close(&world.at("data/auth.json"));
     let auth = file(&world).read().unwrap();
-    assert_eq!(auth.entries["acme"], Entry::api("sk-2"));
+    assert_eq!(auth.entries["acme"], Login::api("sk-2"));
     assert_eq!(auth.source, Some(Source::Variable("OPENCODE_AUTH_CONTENT")));
     let world = world.set(&[("OPENCODE_AUTH_CONTENT", "sk-3")]);
     let auth = file(&world).read().unwrap();
-    assert_eq!(auth.entries["acme"], Entry::api("sk-1"));
+    assert_eq!(auth.entries["acme"], Login::api("sk-1"));
     assert_eq!(
         world.told(&auth.warnings),
         "OPENCODE_AUTH_CONTENT: the text is not a JSON map, so it is passed by"
@@ -123,7 +123,7 @@ fn the_environment_goes_before_the_files() {
 fn a_broken_file_is_told_and_left_as_it_is() {
     let world = World::new().with(&[("data/auth.json", "{ \"acme\": \"sk-1\",\n oops }")]);
     let file = file(&world);
-    for error in [file.read().unwrap_err(), file.set("acme", &Entry::api("sk-2")).unwrap_err()] {
+    for error in [file.read().unwrap_err(), file.set("acme", &Login::api("sk-2")).unwrap_err()] {
         assert_eq!(world.plain(&error.to_string()), "@/data/auth.json:2:2: the text is not a JSON map");
     }
     assert!(fs::read_to_string(file.path()).unwrap().contains("oops"));
@@ -139,7 +139,7 @@ fn somebody_elses_broken_file_is_only_told() {
             "@/{OPENCODES}: OpenCode's keys are passed by: @/{OPENCODES}:1:1: the text is not a JSON map"
         )
     );
-    file.set("acme", &Entry::api("sk-2")).unwrap();
+    file.set("acme", &Login::api("sk-2")).unwrap();
     assert_eq!(file.read().unwrap().warnings, []);
 }
 
@@ -151,7 +151,7 @@ fn a_crash_while_writing_leaves_the_old_file() {
     ]);
     let file = file(&world);
     assert_eq!(file.read().unwrap().entries.len(), 1);
-    file.set("b", &Entry::api("2")).unwrap();
+    file.set("b", &Login::api("2")).unwrap();
     assert_eq!(file.read().unwrap().entries.len(), 2);
 }
 
@@ -159,10 +159,10 @@ fn a_crash_while_writing_leaves_the_old_file() {
 fn two_do_not_write_at_once() {
     let world = World::new();
     let file = file(&world);
-    file.set("a", &Entry::api("1")).unwrap();
+    file.set("a", &Login::api("1")).unwrap();
     let lock = fs::File::open(world.at("data/auth.lock")).unwrap();
     lock.lock().unwrap();
-    assert!(matches!(file.set("b", &Entry::api("2")), Err(Error::Busy(_))));
+    assert!(matches!(file.set("b", &Login::api("2")), Err(Error::Busy(_))));
     drop(lock);
-    file.set("b", &Entry::api("2")).unwrap();
+    file.set("b", &Login::api("2")).unwrap();
 }

@@ -27,17 +27,20 @@ impl World {
 #[test]
 fn the_nearest_file_is_changed_and_says_so_when_it_is_read() {
     let world = World::new().with(&[
-        ("work/opencode.json", r#"{ "model": "a/outer" }"#),
-        ("work/opencode.jsonc", "{\n  // mine\n  \"model\": \"a/b\"\n}\n"),
+        ("project/opencode.json", r#"{ "model": "a/outer" }"#),
+        ("project/opencode.jsonc", "{\n  // mine\n  \"model\": \"a/b\"\n}\n"),
     ]);
     let shown = world.change(false, &json!({ "model": "c/d" })).unwrap();
     assert_eq!(shown["model"], "c/d");
     assert_eq!(world.config(), shown);
-    assert_eq!(world.text("work/opencode.jsonc"), "{\n  // mine\n  \"model\": \"c/d\"\n}\n");
-    assert_eq!(world.text("work/opencode.json"), r#"{ "model": "a/outer" }"#);
-    let world = world.with(&[("work/sub/opencode.json", "{}")]);
+    assert_eq!(world.text("project/opencode.jsonc"), "{\n  // mine\n  \"model\": \"c/d\"\n}\n");
+    assert_eq!(world.text("project/opencode.json"), r#"{ "model": "a/outer" }"#);
+    let world = world.with(&[("project/sub/opencode.json", "{}")]);
     world.change(false, &json!({ "model": "e/f" })).unwrap();
-    assert_eq!((world.config()["model"].as_str(), world.text("work/opencode.json").len()), (Some("e/f"), 22));
+    assert_eq!(
+        (world.config()["model"].as_str(), world.text("project/opencode.json").len()),
+        (Some("e/f"), 22)
+    );
 }
 
 #[test]
@@ -46,8 +49,8 @@ fn without_a_file_one_is_made_for_its_owner_only() {
     let secret = json!({ "provider": { "acme": { "options": { "apiKey": "sk-1" } } } });
     let shown = world.change(false, &secret).unwrap();
     assert!(!shown.to_string().contains("sk-1"), "{shown}");
-    assert!(world.text("work/sub/opencode.json").contains("sk-1"), "it is kept all the same");
-    assert_eq!(world.mode("work/sub/opencode.json"), 0o600);
+    assert!(world.text("project/sub/opencode.json").contains("sk-1"), "it is kept all the same");
+    assert_eq!(world.mode("project/sub/opencode.json"), 0o600);
     world.change(true, &json!({ "username": "ada" })).unwrap();
     assert_eq!(world.mode("me/.config/opencode/opencode.json"), 0o600);
     assert_eq!(world.config()["username"], "ada");
@@ -71,7 +74,7 @@ fn links_and_modes_are_kept() {
 #[test]
 fn what_would_be_wrong_is_not_written() {
     let text = "{\n  // mine\n  \"model\": \"a/b\"\n}\n";
-    let world = World::new().with(&[("work/opencode.json", text)]);
+    let world = World::new().with(&[("project/opencode.json", text)]);
     let refused = [
         json!({ "modle": "a/b" }),
         json!({ "agent": { "poet": { "mode": "sometimes" } } }),
@@ -81,11 +84,11 @@ fn what_would_be_wrong_is_not_written() {
     ]
     .map(|body| world.plain(&world.change(false, &body).unwrap_err().to_string()));
     insta::assert_snapshot!(refused.join("\n\n"));
-    assert_eq!(world.text("work/opencode.json"), text);
-    let broken = World::new().with(&[("work/opencode.json", "{ \"model\": }")]);
+    assert_eq!(world.text("project/opencode.json"), text);
+    let broken = World::new().with(&[("project/opencode.json", "{ \"model\": }")]);
     let told = broken.plain(&broken.change(false, &json!({ "model": "a/b" })).unwrap_err().to_string());
-    assert!(told.contains("@/work/opencode.json:1:"), "{told}");
-    assert_eq!(broken.text("work/opencode.json"), "{ \"model\": }");
+    assert!(told.contains("@/project/opencode.json:1:"), "{told}");
+    assert_eq!(broken.text("project/opencode.json"), "{ \"model\": }");
     let off = World::new().set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
     assert!(
         off.change(false, &json!({})).unwrap_err().to_string().contains("OPENCODE_DISABLE_PROJECT_CONFIG")
@@ -97,5 +100,5 @@ fn a_change_of_nothing_writes_nothing() {
     let world = World::new();
     world.change(false, &json!({})).unwrap();
     world.change(true, &json!({})).unwrap();
-    assert!(!world.at("work/sub/opencode.json").exists() && !world.at("me/.config").exists());
+    assert!(!world.at("project/sub/opencode.json").exists() && !world.at("me/.config").exists());
 }

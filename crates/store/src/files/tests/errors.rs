@@ -20,18 +20,18 @@ fn everything_that_is_wrong_anywhere_is_told_at_once() {
                 "{\n  \"modle\": \"a/b\",\n  \"share\": \"sometimes\"\n}\n",
             ),
             (
-                "work/opencode.jsonc",
+                "project/opencode.jsonc",
                 "{\n  // A comma is missing.\n  \"model\": \"a/b\"\n  \"share\": \"auto\"\n}\n",
             ),
-            ("work/baton.json", "{ \"budget\": { \"cost\": { \"turn\": -1 } }, \"sandbox\": \"none\" }"),
-            ("work/sub/opencode.json", "[1, 2]"),
+            ("project/baton.json", "{ \"budget\": { \"cost\": { \"turn\": -1 } }, \"sandbox\": \"none\" }"),
+            ("project/sub/opencode.json", "[1, 2]"),
             (
-                "work/.opencode/opencode.json",
+                "project/.opencode/opencode.json",
                 "{ \"agent\": { \"a\": { \"prompt\": \"{file:gone.txt}\", \"mode\": \"boss\" } } }",
             ),
-            ("work/.opencode/agent/team/b.md", "---\ndescription: B\nmode: boss\nsteps: many\n---\nHello"),
-            ("work/.opencode/agent/c.md", "---\ndescription: [C\n---\nHello"),
-            ("work/.opencode/command/d.md", "---\nsubtask: perhaps\n---\nHello"),
+            ("project/.opencode/agent/team/b.md", "---\ndescription: B\nmode: boss\nsteps: many\n---\nHello"),
+            ("project/.opencode/agent/c.md", "---\ndescription: [C\n---\nHello"),
+            ("project/.opencode/command/d.md", "---\nsubtask: perhaps\n---\nHello"),
         ])
         .set(&[
             ("OPENCODE_CONFIG_CONTENT", r#"{ "mcp": { "x": { "type": "remote" } } }"#),
@@ -47,21 +47,21 @@ fn everything_that_is_wrong_anywhere_is_told_at_once() {
 fn places_are_those_of_the_file_although_something_was_put_in() {
     let world = World::new()
         .with(&[(
-            "work/opencode.json",
+            "project/opencode.json",
             "{ \"username\": \"{env:LONG}\", \"model\": 1,\n  \"shell\": \"{env:LONG}\", \"snapshot\": 2 }",
         )])
         .set(&[("LONG", "line\nafter line\nafter \"line\"")]);
     assert_eq!(
         world.told(&world.load().unwrap_err().problems),
-        "@/work/opencode.json:1:38: `model` must be text, not a number\n\
-         @/work/opencode.json:2:38: `snapshot` must be true or false, not a number"
+        "@/project/opencode.json:1:38: `model` must be text, not a number\n\
+         @/project/opencode.json:2:38: `snapshot` must be true or false, not a number"
     );
 }
 
 #[test]
 fn values_are_never_repeated() {
     let told = problems(&[(
-        "work/opencode.json",
+        "project/opencode.json",
         r#"{ "provider": { "a": { "options": { "apiKey": 12345 } } }, "share": "sk-12345", "sk": ["sk-12345"] }"#,
     )]);
     assert!(!told.contains("12345"), "{told}");
@@ -69,34 +69,35 @@ fn values_are_never_repeated() {
 
 #[test]
 fn files_that_cannot_be_read_are_told() {
-    let world = World::new().with(&[("work/opencode.json", "x")]);
-    fs::write(world.at("work/opencode.json"), [b'{', 0xff, b'}']).unwrap();
-    fs::create_dir(world.at("work/baton.json")).unwrap();
-    fs::write(world.at("work/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
+    let world = World::new().with(&[("project/opencode.json", "x")]);
+    fs::write(world.at("project/opencode.json"), [b'{', 0xff, b'}']).unwrap();
+    fs::create_dir(world.at("project/baton.json")).unwrap();
+    fs::write(world.at("project/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
     assert_eq!(
         world.told(&world.load().unwrap_err().problems),
-        "@/work/opencode.json: the file cannot be read: it is not text in UTF-8\n\
-         @/work/baton.json: the file cannot be read: it is not a file\n\
-         @/work/sub/opencode.json: the file cannot be read: it has more than 1048576 bytes"
+        "@/project/opencode.json: the file cannot be read: it is not text in UTF-8\n\
+         @/project/baton.json: the file cannot be read: it is not a file\n\
+         @/project/sub/opencode.json: the file cannot be read: it has more than 1048576 bytes"
     );
 }
 
 #[test]
 fn an_empty_file_is_fine() {
-    let world = World::new().with(&[("work/opencode.json", ""), ("work/baton.json", " // nothing yet\n")]);
+    let world =
+        World::new().with(&[("project/opencode.json", ""), ("project/baton.json", " // nothing yet\n")]);
     assert_eq!(world.config(), serde_json::json!({}));
 }
 
 #[test]
 fn unknown_keys_deeper_down_are_warned_about() {
     let world = World::new().with(&[
-        ("work/opencode.json", r#"{ "compaction": { "autoo": true }, "theme": "dark", "keybinds": {} }"#),
-        ("work/.opencode/command/a.md", "---\nallowed-tools: Bash\n---\nHello"),
+        ("project/opencode.json", r#"{ "compaction": { "autoo": true }, "theme": "dark", "keybinds": {} }"#),
+        ("project/.opencode/command/a.md", "---\nallowed-tools: Bash\n---\nHello"),
     ]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
-        "@/work/opencode.json:1:19: `compaction.autoo` is not a known key; did you mean `auto`?\n\
-         @/work/.opencode/command/a.md:2:1: `allowed-tools` is not a known key"
+        "@/project/opencode.json:1:19: `compaction.autoo` is not a known key; did you mean `auto`?\n\
+         @/project/.opencode/command/a.md:2:1: `allowed-tools` is not a known key"
     );
 }
 
@@ -109,10 +110,10 @@ fn deep_nesting_is_survived_or_refused() {
             r#"{{ "provider": {{ "a": {{ "options": {{ "x": {deep} }} }} }}, "plugin": [["p", {{ "x": {map} }}]],
                 "agent": {{ "a": {{ "x": {map} }} }}, "lsp": {{ "a": {{ "initialization": {{ "x": {deep} }} }} }} }}"#
         );
-        let world = World::new().with(&[("work/opencode.json", &text)]);
+        let world = World::new().with(&[("project/opencode.json", &text)]);
         assert_eq!(world.load().is_ok(), depth == 200);
         let world = World::new()
-            .with(&[("work/opencode.json", &format!(r#"{{ "permission": {map}, "mcp": {deep} }}"#))]);
+            .with(&[("project/opencode.json", &format!(r#"{{ "permission": {map}, "mcp": {deep} }}"#))]);
         assert!(world.load().is_err());
     }
 }
@@ -220,7 +221,7 @@ proptest! {
     #[test]
     fn a_document_is_used_or_refused_with_reasons(below in document(), above in document()) {
         let world = World::new()
-            .with(&[("work/opencode.json", &below.to_string())])
+            .with(&[("project/opencode.json", &below.to_string())])
             .set(&[("OPENCODE_CONFIG_CONTENT", &above.to_string())]);
         if let Err(invalid) = world.load() {
             prop_assert!(!invalid.problems.is_empty());

@@ -12,14 +12,14 @@ const LADDER: [&str; 19] = [
     "me/.config/opencode/baton.json",
     "me/.config/opencode/baton.jsonc",
     "chosen.json",
-    "work/opencode.json",
-    "work/opencode.jsonc",
-    "work/baton.json",
-    "work/sub/opencode.json",
-    "work/sub/baton.jsonc",
-    "work/sub/.opencode/opencode.json",
-    "work/sub/.opencode/baton.json",
-    "work/.opencode/opencode.jsonc",
+    "project/opencode.json",
+    "project/opencode.jsonc",
+    "project/baton.json",
+    "project/sub/opencode.json",
+    "project/sub/baton.jsonc",
+    "project/sub/.opencode/opencode.json",
+    "project/sub/.opencode/baton.json",
+    "project/.opencode/opencode.jsonc",
     "me/.opencode/opencode.json",
     "directory/opencode.json",
     "OPENCODE_CONFIG_CONTENT",
@@ -61,7 +61,7 @@ fn what_was_read_is_told_in_order() {
     assert_eq!(world.relative(&loaded.read), files);
     assert_eq!(
         world.relative(&loaded.directories),
-        ["me/.config/opencode", "work/sub/.opencode", "work/.opencode", "me/.opencode", "directory"]
+        ["me/.config/opencode", "project/sub/.opencode", "project/.opencode", "me/.opencode", "directory"]
     );
 }
 
@@ -98,7 +98,7 @@ fn nothing_at_all_is_a_configuration_and_nothing_is_written() {
 
 #[test]
 fn without_a_home_only_the_rest_is_read() {
-    let mut world = World::new().with(&[("work/opencode.json", r#"{ "model": "a/b" }"#)]);
+    let mut world = World::new().with(&[("project/opencode.json", r#"{ "model": "a/b" }"#)]);
     world.environment.variables.clear();
     assert_eq!(world.config(), json!({ "model": "a/b" }));
 }
@@ -116,7 +116,7 @@ fn a_chosen_file_that_is_missing_is_told() {
     let world = World::new().set(&[("OPENCODE_CONFIG", "no.json")]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
-        "OPENCODE_CONFIG: there is no file @/work/sub/no.json"
+        "OPENCODE_CONFIG: there is no file @/project/sub/no.json"
     );
 }
 
@@ -137,7 +137,7 @@ fn layers_are_merged_by_the_rules() {
             }"#,
         ),
         (
-            "work/opencode.json",
+            "project/opencode.json",
             r#"{
                 "permission": { "edit": "allow", "*": "deny" },
                 "instructions": ["c.md", "a.md"],
@@ -158,7 +158,7 @@ fn layers_are_merged_by_the_rules() {
 #[test]
 fn permissions_of_the_environment_go_on_top() {
     let world = World::new()
-        .with(&[("work/opencode.json", r#"{ "permission": { "bash": "ask", "edit": "deny" } }"#)])
+        .with(&[("project/opencode.json", r#"{ "permission": { "bash": "ask", "edit": "deny" } }"#)])
         .set(&[("OPENCODE_PERMISSION", r#"{ "bash": "allow", "read": { "*.env": "deny" } }"#)]);
     assert_eq!(
         world.config()["permission"].to_string(),
@@ -171,7 +171,7 @@ fn permissions_of_the_environment_go_on_top() {
 #[test]
 fn switches_of_the_environment_are_heard() {
     let world = World::new()
-        .with(&[("work/opencode.json", r#"{ "compaction": { "auto": true, "tail_turns": 2 } }"#)])
+        .with(&[("project/opencode.json", r#"{ "compaction": { "auto": true, "tail_turns": 2 } }"#)])
         .set(&[("OPENCODE_DISABLE_AUTOCOMPACT", "true"), ("OPENCODE_DISABLE_PRUNE", "1"), ("USER", "ada")]);
     assert_eq!(
         world.config(),
@@ -184,7 +184,7 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
     let world = World::new()
         .with(&[
             (
-                "work/opencode.json",
+                "project/opencode.json",
                 r#"{
                     "model": "{env:MODEL}",
                     "server": { "port": {env:PORT} },
@@ -193,7 +193,7 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
                     // {file:not/there}
                 }"#,
             ),
-            ("work/prompts/a.txt", "  Say \"hello\".\nTwice.\n"),
+            ("project/prompts/a.txt", "  Say \"hello\".\nTwice.\n"),
             ("me/b.txt", "B"),
         ])
         .set(&[("MODEL", "a/b"), ("PORT", "4096")]);
@@ -205,42 +205,42 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
         })
     );
     let loaded = world.load().unwrap();
-    assert_eq!(world.relative(&loaded.read), ["work/opencode.json", "work/prompts/a.txt", "me/b.txt"]);
+    assert_eq!(world.relative(&loaded.read), ["project/opencode.json", "project/prompts/a.txt", "me/b.txt"]);
     assert_eq!(
         world.told(&loaded.warnings),
-        "@/work/opencode.json:5:34: the variable NOBODY is not set, so nothing is put in for it"
+        "@/project/opencode.json:5:34: the variable NOBODY is not set, so nothing is put in for it"
     );
 }
 
 #[test]
 fn inline_content_takes_its_files_from_the_directory() {
     let world = World::new()
-        .with(&[("work/sub/name.txt", "ada\n")])
+        .with(&[("project/sub/name.txt", "ada\n")])
         .set(&[("OPENCODE_CONFIG_CONTENT", r#"{ "username": "{file:name.txt}", "plugin": ["./p.ts"] }"#)]);
     let config = world.config();
     assert_eq!(config["username"], "ada");
-    assert_eq!(world.plain(config["plugin"][0].as_str().unwrap()), "file://@/work/sub/p.ts");
+    assert_eq!(world.plain(config["plugin"][0].as_str().unwrap()), "file://@/project/sub/p.ts");
 }
 
 #[test]
 fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
     let own =
         r#"{ "budget": { "cost": { "turn": 1 } }, "sandbox": "read-only", "limits": { "retries": 2 } }"#;
-    let world = World::new().with(&[("work/baton.jsonc", own)]);
+    let world = World::new().with(&[("project/baton.jsonc", own)]);
     assert_eq!(world.config(), serde_json::from_str::<Value>(own).unwrap());
     assert_eq!(world.load().unwrap().warnings, []);
-    let world = World::new().with(&[("work/opencode.json", r#"{ "sandbox": "off" }"#)]);
+    let world = World::new().with(&[("project/opencode.json", r#"{ "sandbox": "off" }"#)]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
-        "@/work/opencode.json:1:3: `sandbox` belongs into baton.json: OpenCode refuses a file that has it"
+        "@/project/opencode.json:1:3: `sandbox` belongs into baton.json: OpenCode refuses a file that has it"
     );
 }
 
 #[test]
 fn an_mcp_server_can_change_its_kind_between_layers() {
     let world = World::new().with(&[
-        ("work/opencode.json", r#"{ "mcp": { "a": { "type": "local", "command": ["a"] } } }"#),
-        ("work/sub/opencode.json", r#"{ "mcp": { "a": { "type": "remote", "url": "https://a.test" } } }"#),
+        ("project/opencode.json", r#"{ "mcp": { "a": { "type": "local", "command": ["a"] } } }"#),
+        ("project/sub/opencode.json", r#"{ "mcp": { "a": { "type": "remote", "url": "https://a.test" } } }"#),
     ]);
     assert_eq!(world.config()["mcp"], json!({ "a": { "type": "remote", "url": "https://a.test" } }));
 }
@@ -249,7 +249,7 @@ fn an_mcp_server_can_change_its_kind_between_layers() {
 fn secrets_are_there_for_whoever_asks() {
     let world = World::new()
         .with(&[(
-            "work/opencode.json",
+            "project/opencode.json",
             r#"{ "provider": { "acme": { "options": { "apiKey": "{env:ACME}" } } } }"#,
         )])
         .set(&[("ACME", "sk-1")]);
@@ -262,17 +262,17 @@ fn secrets_are_there_for_whoever_asks() {
 #[test]
 fn whatever_comes_or_changes_makes_a_configuration_stale() {
     let more = [
-        "work/.opencode/agent/deep/er/a.md",
-        "work/.opencode/commands/c.md",
-        "work/sub/.opencode/mode/m.md",
+        "project/.opencode/agent/deep/er/a.md",
+        "project/.opencode/commands/c.md",
+        "project/sub/.opencode/mode/m.md",
         "me/.config/opencode/plugin/p.js",
-        "work/.opencode/tools/t.ts",
+        "project/.opencode/tools/t.ts",
         "included.txt",
     ];
     let mut world = ladder(&["chosen.json"]).with(&[
         ("included.txt", "ada"),
-        ("work/opencode.jsonc", r#"{ "username": "{file:§/included.txt}" }"#),
-        ("work/.opencode/agent/known.md", "Hello"),
+        ("project/opencode.jsonc", r#"{ "username": "{file:§/included.txt}" }"#),
+        ("project/.opencode/agent/known.md", "Hello"),
     ]);
     let layers = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE"));
     for file in more.into_iter().chain(layers) {

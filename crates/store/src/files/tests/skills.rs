@@ -18,24 +18,24 @@ fn everywhere() -> World {
     let places = [
         ("me/.claude/skills/one", "one"),
         ("me/.agents/skills/two", "two"),
-        ("work/sub/.claude/skills/three", "three"),
-        ("work/.agents/skills/deep/er/four", "four"),
+        ("project/sub/.claude/skills/three", "three"),
+        ("project/.agents/skills/deep/er/four", "four"),
         ("me/.config/opencode/skill/five", "five"),
-        ("work/.opencode/skills/six", "six"),
-        ("work/sub/more/seven", "seven"),
+        ("project/.opencode/skills/six", "six"),
+        ("project/sub/more/seven", "seven"),
         ("me/mine/eight", "eight"),
         // The same name again counts.
-        ("work/.opencode/skill/again", "one"),
+        ("project/.opencode/skill/again", "one"),
     ];
     let mut world = World::new()
-        .with(&[("work/opencode.json", r#"{ "skills": { "paths": ["more", "~/mine", "gone"] } }"#)]);
+        .with(&[("project/opencode.json", r#"{ "skills": { "paths": ["more", "~/mine", "gone"] } }"#)]);
     for (place, name) in places {
         let text = format!("---\nname: {name}\ndescription: of {place}\n---\n\nDo {name}.\n");
         world = world.with(&[(&format!("{place}/SKILL.md"), &text), (&format!("{place}/other.md"), "no")]);
     }
     world.with(&[
-        ("work/.opencode/skill/nameless/SKILL.md", "Hello"),
-        ("work/.opencode/skill/bad/SKILL.md", "---\na: [\n---\n"),
+        ("project/.opencode/skill/nameless/SKILL.md", "Hello"),
+        ("project/.opencode/skill/bad/SKILL.md", "---\na: [\n---\n"),
     ])
 }
 
