@@ -19,10 +19,12 @@ mod index;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use sha1::{Digest, Sha1};
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::git::Repository;
 use command::Git;
 use index::Index;
+use upkeep::{Cleaning, Upkeep};
 
 pub use command::Error;
 pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
@@ -82,6 +85,9 @@ impl Tree {
 pub struct Shadow {
     git: Git,
     taken: AtomicU32,
+    /// Whether it is time to remove what is too old.
+    tidy_due: Arc<AtomicBool>,
+    upkeep: Upkeep,
 }
 
 impl Shadow {
@@ -104,7 +110,7 @@ impl Shadow {
     ) -> Result<Self, Error> {
         let git = Git { directory, worktree: repository.worktree.clone() };
         timeout(OPEN, prepare(&git, repository, cancel)).await.map_err(|_| Error::Late { after: OPEN })??;
-        Ok(Self { git, taken: AtomicU32::new(0) })
+        Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Upkeep::default() })
     }
 
     /// The top of the worktree.
@@ -116,12 +122,14 @@ impl Shadow {
     pub async fn track(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
         let tree = timeout(TRACK, self.take(cancel)).await.map_err(|_| Error::Late { after: TRACK })??;
         if self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
-            self.tidy();
+            self.tidy_due.store(true, Ordering::Relaxed);
         }
+        self.tidy();
         Ok(tree)
     }
 
     async fn take(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
+        let _work = self.upkeep.work().await;
         let index = Index::copy(&self.git.directory).await?;
         let git = self.git.on(&index, cancel);
         let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
@@ -136,17 +144,27 @@ impl Shadow {
         Tree::parse(tree.trim()).ok_or_else(|| Error::odd("write-tree"))
     }
 
-    /// Removes what is too old, while nobody waits. Newer trees keep what they share with older ones.
+    /// Removes what is too old, if it is time to and nobody works; if somebody does, the next snapshot tries again.
     fn tidy(&self) {
-        let git = self.git.clone();
-        tokio::spawn(async move {
-            let cancel = CancellationToken::new();
-            let args = ["prune", "--expire", RETENTION];
-            let pruned = timeout(TIDY, git.plain(&cancel).run(&args, &[0])).await;
-            if !matches!(pruned, Ok(Ok(_))) {
-                tracing::debug!(directory = %git.directory.display(), ?pruned, "old snapshots were not removed");
-            }
-        });
+        if !self.tidy_due.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(cleaning) = self.upkeep.clean() {
+            tokio::spawn(prune(self.git.clone(), cleaning, Arc::clone(&self.tidy_due)));
+        }
+    }
+}
+
+/// Removes old trees, while nobody waits. Newer trees keep what they share with older ones.
+async fn prune(git: Git, cleaning: Cleaning, due: Arc<AtomicBool>) {
+    let args = ["prune", "--expire", RETENTION];
+    let pruned = timeout(TIDY, git.plain(&cleaning.stop).run(&args, &[0])).await;
+    if matches!(pruned, Ok(Err(Error::Stopped))) {
+        return;
+    }
+    due.store(false, Ordering::Relaxed);
+    if !matches!(pruned, Ok(Ok(_))) {
+        tracing::debug!(directory = %git.directory.display(), ?pruned, "old snapshots were not removed");
     }
 }
 
