@@ -99,7 +99,7 @@ impl Roster {
     fn choose(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
-        Ok(Resolved { agent: agent.name.clone(), model, runner: Arc::clone(&self.runner) })
+        Ok(Resolved::new(&agent.name, model, Arc::clone(&self.runner)))
     }
 }
 

@@ -1,11 +1,13 @@
 //! What the engine needs from the world. The only place where the engine's traits live.
 
+pub mod hooks;
 mod log;
 mod reads;
 mod runner;
 mod undo;
 mod world;
 
+pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
 pub use reads::{Cursor, Listing, OpenPrompt, Page, Reads, Span, Stored};
 pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};

@@ -75,7 +75,7 @@ fn visible(fields: &Extra) -> Extra {
 }
 
 /// For `#[serde(serialize_with = …)]` on maps that clients are sent.
-pub(crate) fn serialize<S: Serializer>(fields: &Extra, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<S: Serializer>(fields: &Extra, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(&visible(fields))
 }
 

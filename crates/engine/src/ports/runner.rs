@@ -10,6 +10,7 @@ use protocol::{
     request::Rule,
 };
 
+use super::{Hooks, NoHooks};
 use crate::session::Turn;
 
 /// Executes turns. It emits agent events through the turn while it works and *returns* how it ended; it has
@@ -86,6 +87,15 @@ pub struct Resolved {
     pub model: ModelRef,
     /// Who runs it.
     pub runner: Arc<dyn Runner>,
+    /// Who looks on in the session's directory, and may shape what happens.
+    pub hooks: Arc<dyn Hooks>,
+}
+
+impl Resolved {
+    /// A runner where nobody looks on.
+    pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
+        Self { agent: agent.into(), model, runner, hooks: NoHooks::shared() }
+    }
 }
 
 impl std::fmt::Debug for Resolved {

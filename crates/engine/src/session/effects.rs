@@ -145,6 +145,7 @@ impl Actor {
             tally: self.tally.get_or_insert_default().clone(),
             signals: signals.clone(),
             resume,
+            hooks: resolved.hooks,
         };
         let runner = resolved.runner;
         // Spawned, so that a panic ends the turn and not the actor.

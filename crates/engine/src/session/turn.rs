@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::tally::Tally;
 use crate::{
     limits::{HISTORY_PAGE, MAX_DEPTH},
-    ports::{self, ChildEnd, ChildSpec, Cursor, Listing, Page, Reads},
+    ports::{self, ChildEnd, ChildSpec, Cursor, Hooks, Listing, Page, Reads},
 };
 
 /// One run of a runner: a prompt to answer, and the means to report on it.
@@ -37,6 +37,7 @@ pub struct Turn {
     pub(crate) tally: Arc<Tally>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) resume: Option<Resume>,
+    pub(crate) hooks: Arc<dyn Hooks>,
 }
 
 /// Why a turn that was cut short goes on: a person has answered what it waited for.
@@ -121,6 +122,11 @@ impl Turn {
     /// What this turn has used, in this run and in those before it.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Who looks on and may shape what this run does.
+    pub fn hooks(&self) -> &Arc<dyn Hooks> {
+        &self.hooks
     }
 
     /// Reports something. What is reported after the turn was stopped is dropped silently.

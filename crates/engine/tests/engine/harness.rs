@@ -59,7 +59,7 @@ impl Runners for OneRunner {
                 return Err(Unresolved::Agent { name: "nobody".into(), known: "build".into() });
             }
             let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("test", "model"));
-            Ok(Resolved { agent: wanted.agent.unwrap_or("build").into(), model, runner: self.0.clone() })
+            Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, self.0.clone()))
         }
         .boxed()
     }

@@ -36,7 +36,7 @@ impl Runners for Cast {
                     known: "demo/demo".into(),
                 });
             }
-            Ok(Resolved { agent, model, runner: Arc::new(Player) })
+            Ok(Resolved::new(agent, model, Arc::new(Player)))
         }
         .boxed()
     }

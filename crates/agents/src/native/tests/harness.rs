@@ -54,7 +54,7 @@ impl Runners for OneRunner {
         async move {
             let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "simple"));
             let agent = wanted.agent.unwrap_or("build").to_owned();
-            Ok(Resolved { agent, model, runner: Arc::new(self.0.clone()) })
+            Ok(Resolved::new(agent, model, Arc::new(self.0.clone())))
         }
         .boxed()
     }
