@@ -28,7 +28,7 @@ const ROOMS: &[Room] = &[
     Room { name: "llm", uses: &["sse"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
     Room { name: "agents", uses: &["engine", "llm", "protocol", "sse", "workspace"], tests_use: &["store"] },
-    Room { name: "plugins", uses: &["engine", "protocol"], tests_use: &[] },
+    Room { name: "plugins", uses: &["engine", "protocol", "workspace"], tests_use: &[] },
     Room {
         name: "server",
         uses: &["engine", "protocol", "workspace"],

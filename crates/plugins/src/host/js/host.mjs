@@ -1,0 +1,127 @@
+// The process that OpenCode's plugins run in. It is told what to load and what to call, and answers what came of it.
+import { register } from "node:module"
+
+import { load } from "./plugins.mjs"
+import { shell } from "./shell.mjs"
+import { definition, execute } from "./tools.mjs"
+import { Wire, describe } from "./wire.mjs"
+
+/** Handlers of events that a plugin may have running. What comes while it has more is not told to it. */
+const MAX_EVENTS = 1000
+
+/** The plugins, by number: the hooks of everything they export. */
+const plugins = new Map()
+const tools = new Map()
+const calls = new Map()
+let input
+
+const wire = new Wire({ ping: () => "pong", start, load: loadPlugin, config, hook, event, tool, cancel, dispose })
+
+if (!globalThis.Bun) register("./modules.mjs", import.meta.url)
+// A promise that nobody waits for says nothing about the others.
+process.on("unhandledRejection", (error) => report("somewhere", error))
+process.on("uncaughtException", (error) => report("somewhere", error))
+
+await wire.listen()
+await Promise.race([dispose(), new Promise((resolve) => setTimeout(resolve, 1000))])
+process.exit(0)
+
+function report(where, error, plugin) {
+  wire.notify("report", { plugin, where, message: describe(error) })
+}
+
+/** Says what plugins are told about where they are. */
+async function start({ directory, worktree, project, serverUrl, authorization, version }) {
+  const headers = authorization ? { authorization } : {}
+  input = {
+    client: await client({ baseUrl: serverUrl, directory, headers }),
+    project,
+    directory,
+    worktree,
+    serverUrl: new URL(serverUrl),
+    $: globalThis.Bun ? globalThis.Bun.$.cwd(directory) : shell({ cwd: directory }),
+    experimental_workspace: { register() {} },
+  }
+  return { runtime: globalThis.Bun ? `bun ${Bun.version}` : `node ${process.versions.node}`, version }
+}
+
+async function client(options) {
+  const sdk = await import("@opencode-ai/sdk/client").catch((error) => error)
+  if (sdk.createOpencodeClient) return sdk.createOpencodeClient(options)
+  const missing = () => {
+    throw new Error("there is no client: the package @opencode-ai/sdk could not be installed into Baton's cache")
+  }
+  return new Proxy({}, { get: (_, name) => (name === "then" ? undefined : missing()) })
+}
+
+async function loadPlugin({ plugin, ...about }) {
+  const hooks = await load(about, input)
+  plugins.set(plugin, { hooks, running: 0, isBehind: false })
+  const brought = hooks.flatMap((unit) => Object.entries(unit.tool ?? {}))
+  const definitions = []
+  for (const [id, tool] of brought) {
+    tools.set(`${plugin}/${id}`, tool)
+    definitions.push(await definition(id, tool))
+  }
+  const names = new Set(hooks.flatMap((unit) => Object.keys(unit).filter((name) => unit[name] !== undefined)))
+  return { hooks: [...names], tools: definitions }
+}
+
+/** Lets a plugin change the configuration. */
+async function config({ plugin, config }) {
+  for (const unit of plugins.get(plugin)?.hooks ?? []) await unit.config?.(config)
+  return config
+}
+
+/** Lets a plugin change something. */
+async function hook({ plugin, name, input, output }) {
+  for (const unit of plugins.get(plugin)?.hooks ?? []) await unit[name]?.(input, output)
+  return output
+}
+
+/** Tells everybody what happened, in order, and waits for nobody. */
+function event(event) {
+  for (const [number, plugin] of plugins) {
+    for (const unit of plugin.hooks) if (typeof unit.event === "function") tell(number, plugin, unit, event)
+  }
+}
+
+async function tell(number, plugin, unit, event) {
+  if (plugin.running >= MAX_EVENTS) {
+    if (!plugin.isBehind) report("event", new Error("it does not keep up with events, and misses some"), number)
+    plugin.isBehind = true
+    return
+  }
+  plugin.running += 1
+  try {
+    await unit.event({ event: structuredClone(event) })
+  } catch (error) {
+    report("event", error, number)
+  } finally {
+    plugin.running -= 1
+    plugin.isBehind &&= plugin.running > 0
+  }
+}
+
+/** Calls a tool. */
+async function tool({ plugin, id, ...call }, number) {
+  const tool = tools.get(`${plugin}/${id}`)
+  if (!tool) throw new Error(`there is no tool ${id}`)
+  const abort = new AbortController()
+  calls.set(number, abort)
+  try {
+    return await execute(tool, call, wire, abort.signal)
+  } finally {
+    calls.delete(number)
+  }
+}
+
+/** Nobody waits for a call any more. */
+function cancel({ id }) {
+  calls.get(id)?.abort()
+}
+
+async function dispose() {
+  for (const { hooks } of plugins.values()) for (const unit of hooks) await Promise.resolve(unit.dispose?.()).catch(() => {})
+  plugins.clear()
+}

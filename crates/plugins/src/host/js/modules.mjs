@@ -1,0 +1,64 @@
+// What Node lacks to load plugins that were written for Bun: types are taken out of TypeScript, endings may be left out,
+// a `.js` file is a module if it looks like one, and packages that nobody installed beside a plugin come from here.
+import { existsSync, readFileSync, statSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+
+const TYPESCRIPT = /\.[mc]?ts$/
+const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", "/index.ts", "/index.js"]
+/** Bun's name for where a module is. */
+const PRELUDE = "import.meta.dir ??= import.meta.dirname; import.meta.path ??= import.meta.filename; "
+
+export async function resolve(specifier, context, next) {
+  const resolved = await next(specifier, context).catch((error) => {
+    const other = specifier.startsWith(".") || /^(file:|\/)/.test(specifier) ? completed(specifier, context.parentURL) : undefined
+    if (other) return next(other, context)
+    if (/^[\w@]/.test(specifier) && !/^[a-z]+:/.test(specifier)) return borrowed(specifier, context, next, error)
+    throw error
+  })
+  return TYPESCRIPT.test(resolved.url) ? { ...resolved, format: "module" } : resolved
+}
+
+/** A package that this host brings along, if the plugin's own directories do not have it. */
+function borrowed(specifier, context, next, error) {
+  return next(specifier, { ...context, parentURL: import.meta.url }).catch(() => {
+    throw error
+  })
+}
+
+/** A path whose ending was left out, or names what it is compiled to. */
+function completed(specifier, parent) {
+  const url = new URL(specifier, parent)
+  const path = url.pathname
+  const stems = [path, path.replace(/\.([mc]?)js$/, "")]
+  const endings = ["", ...ENDINGS]
+  const candidates = stems.flatMap((stem) => endings.map((ending) => stem + ending))
+  const found = candidates.find((candidate) => isFile(new URL(candidate, url)))
+  return found && new URL(found, url).href
+}
+
+function isFile(url) {
+  return existsSync(url) && statSync(url).isFile()
+}
+
+export async function load(url, context, next) {
+  const path = url.startsWith("file:") ? fileURLToPath(url) : undefined
+  if (!path) return next(url, context)
+  if (TYPESCRIPT.test(path)) return { format: "module", shortCircuit: true, source: PRELUDE + (await stripped(path)) }
+  if (path.endsWith(".json") && !context.importAttributes?.type) {
+    const source = `export default ${readFileSync(path, "utf8")}`
+    return { format: "module", shortCircuit: true, source }
+  }
+  if (path.endsWith(".js") && !path.includes("/node_modules/")) {
+    const source = readFileSync(path, "utf8")
+    if (/^\s*(import|export)\b/m.test(source)) return { format: "module", shortCircuit: true, source: PRELUDE + source }
+  }
+  return next(url, context)
+}
+
+async function stripped(path) {
+  const { transformSync } = await import("amaro").catch(() => {
+    throw new Error("TypeScript needs Bun, or the package amaro in Baton's cache, which could not be installed")
+  })
+  const { code } = transformSync(readFileSync(path, "utf8"), { mode: "transform", filename: path })
+  return code
+}

@@ -1,0 +1,53 @@
+// Loads plugins: finds a module's file, tells the two forms of modules apart and calls what they export.
+import { existsSync, readFileSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath, pathToFileURL } from "node:url"
+
+const CONDITIONS = ["bun", "import", "node", "module", "default"]
+const INDEXES = ["index.ts", "index.js", "index.mjs", "index.cjs"]
+
+/** The hooks of everything that a plugin's module exports, in order. */
+export async function load({ url, isFile, options }, input) {
+  const module = await import(entry(url))
+  const units = servers(module, isFile)
+  const all = []
+  for (const server of units) all.push((await server(input, options)) ?? {})
+  return all
+}
+
+/** The file to begin with: itself, or what a package names. */
+function entry(url) {
+  const path = fileURLToPath(url)
+  if (!existsSync(path) || !statSync(path).isDirectory()) return url
+  const manifest = join(path, "package.json")
+  const about = existsSync(manifest) ? JSON.parse(readFileSync(manifest, "utf8")) : {}
+  const named = [choose(about.exports?.["./server"]), about.main, choose(about.exports?.["."] ?? about.exports), ...INDEXES]
+  const files = named.filter((name) => typeof name === "string").map((name) => join(path, name))
+  const found = files.find((file) => existsSync(file) && statSync(file).isFile())
+  if (!found) throw new Error(`${path} has no file to begin with: its package.json names none`)
+  return pathToFileURL(found).href
+}
+
+function choose(target) {
+  if (target === null || typeof target !== "object") return target
+  const condition = CONDITIONS.find((condition) => target[condition] !== undefined)
+  return condition && choose(target[condition])
+}
+
+/** The functions that make a plugin: the `server` of a default export, or every export there is. */
+function servers(module, isFile) {
+  const main = module.default
+  if (main !== null && typeof main === "object" && ("server" in main || "tui" in main)) {
+    if (typeof main.server !== "function") throw new TypeError("the default export has no function `server`")
+    if (isFile && typeof main.id !== "string") throw new TypeError("the default export of a file needs an `id`")
+    return [main.server]
+  }
+  const found = new Set()
+  for (const [name, value] of Object.entries(module)) {
+    const server = typeof value === "function" ? value : value?.server
+    if (typeof server !== "function") throw new TypeError(`the export \`${name}\` is no function`)
+    found.add(server)
+  }
+  if (found.size === 0) throw new TypeError("the module exports nothing")
+  return [...found]
+}

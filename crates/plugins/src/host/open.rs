@@ -1,0 +1,250 @@
+//! Starting the process and loading the plugins.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::ports::hooks::HookPoint;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+use workspace::process::{self, Companion, Pipes};
+
+use super::install::{self, Package};
+use super::tool::{self, About, Calls};
+use super::wire::{Failure, Wire};
+use super::{Shared, runtime};
+
+/// What a process has to offer whose plugins are loaded.
+pub(super) struct Running {
+    pub(super) wire: Arc<Wire>,
+    /// By the plugin's number; none for one that could not be loaded.
+    plugins: Vec<Option<Abilities>>,
+    /// As the `config` hooks have left it.
+    pub(super) config: Value,
+    pub(super) calls: Arc<Calls>,
+    /// Hooks that did not answer in time and have not answered since.
+    pub(super) overdue: Mutex<HashSet<(usize, HookPoint)>>,
+    /// Notified when the process may no longer be able to answer.
+    pub(super) suspect: Notify,
+}
+
+/// A process with everything that belongs to it.
+pub(super) struct Open {
+    pub(super) running: Arc<Running>,
+    pub(super) companion: Companion,
+    _listening: AbortOnDropHandle<()>,
+}
+
+/// Why there is no process.
+#[derive(Debug)]
+pub(super) enum Unopened {
+    /// It makes no sense to try again.
+    Hopeless(String),
+    /// This plugin took the process down; without it there may be one.
+    Spoiled { plugin: usize, why: String },
+    /// It may work another time.
+    Failed(String),
+}
+
+/// What a plugin can do.
+#[derive(Debug, Default, Deserialize)]
+struct Abilities {
+    hooks: HashSet<String>,
+    #[serde(default)]
+    tools: Vec<About>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Load<'a> {
+    plugin: usize,
+    url: String,
+    is_file: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<&'a protocol::Extra>,
+}
+
+impl Running {
+    pub(super) fn wants(&self, plugin: usize, point: HookPoint) -> bool {
+        self.has(plugin, point.name())
+    }
+
+    fn has(&self, plugin: usize, hook: &str) -> bool {
+        self.plugins.get(plugin).and_then(Option::as_ref).is_some_and(|able| able.hooks.contains(hook))
+    }
+
+    /// Whether anybody wants to be told what happens.
+    pub(super) fn wants_events(&self) -> bool {
+        (0..self.plugins.len()).any(|plugin| self.has(plugin, "event"))
+    }
+
+    /// The tools, each with the number of its plugin. Of two with one name, the later plugin's counts.
+    pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &About)> {
+        let all = self.plugins.iter().enumerate().filter_map(|(plugin, able)| Some((plugin, able.as_ref()?)));
+        all.flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
+    }
+}
+
+/// Starts the process and loads the plugins that did not spoil an earlier one.
+pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Result<Open, Unopened> {
+    let addresses = locate(shared, spoiled).await?;
+    let (companion, wire, calls, listening) = start(shared)?;
+    greet(shared, &wire).await.map_err(|why| Unopened::Failed(told(why, &companion)))?;
+    let mut plugins = Vec::new();
+    let mut config = shared.settings.config.clone();
+    for (plugin, address) in addresses.into_iter().enumerate() {
+        let Some((url, is_file)) = address else {
+            plugins.push(None);
+            continue;
+        };
+        // They are meant for the plugin, secrets included.
+        let options = shared.settings.plugins.get(plugin).and_then(|it| it.options.as_ref()).map(|it| &it.0);
+        let about = Load { plugin, url, is_file, options };
+        plugins.push(attempt(shared, &wire, &companion, plugin, "cannot be loaded", "load", &about).await?);
+    }
+    for (plugin, able) in plugins.iter().enumerate() {
+        if able.as_ref().is_some_and(|able: &Abilities| able.hooks.contains("config")) {
+            let about = json!({ "plugin": plugin, "config": config });
+            let at = "failed in its hook config";
+            config =
+                attempt(shared, &wire, &companion, plugin, at, "config", &about).await?.unwrap_or(config);
+        }
+    }
+    let (overdue, suspect) = (Mutex::default(), Notify::new());
+    let running = Arc::new(Running { wire, plugins, config, calls, overdue, suspect });
+    Ok(Open { running, companion, _listening: listening })
+}
+
+/// Where each plugin is: its address, and whether that is a file's. What is missing is installed.
+async fn locate(
+    shared: &Arc<Shared>,
+    spoiled: &HashSet<usize>,
+) -> Result<Vec<Option<(String, bool)>>, Unopened> {
+    let settings = &shared.settings;
+    let hopeless = "plugins need Bun, or Node 20 or newer, and neither is in the search path";
+    let runtime = settings.runtime.as_ref().ok_or_else(|| Unopened::Hopeless(hopeless.to_owned()))?;
+    if let Err(error) = install::prepare(runtime, &settings.cache).await {
+        shared.report(None, "lacks something", &error.to_string());
+    }
+    let mut addresses = Vec::new();
+    for (number, plugin) in settings.plugins.iter().enumerate() {
+        if spoiled.contains(&number) {
+            addresses.push(None);
+        } else if plugin.spec.starts_with("file://") {
+            addresses.push(Some((plugin.spec.clone(), true)));
+        } else {
+            let folder = match Package::parse(&plugin.spec) {
+                Ok(package) => install::package(runtime, &settings.cache, &package).await,
+                Err(error) => Err(error),
+            };
+            let told = |error: install::Error| {
+                shared.report(Some(number), "cannot be loaded", &error.to_string());
+            };
+            addresses.push(folder.map_err(told).ok().map(|folder| (address(&folder), false)));
+        }
+    }
+    Ok(addresses)
+}
+
+type Started = (Companion, Arc<Wire>, Arc<Calls>, AbortOnDropHandle<()>);
+
+fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
+    let settings = &shared.settings;
+    let Some(runtime) = &settings.runtime else {
+        return Err(Unopened::Hopeless("there is no runtime".to_owned()));
+    };
+    let home = install::home(&settings.cache);
+    runtime::unpack(&home).map_err(|error| {
+        Unopened::Hopeless(format!("its files cannot be written to {}: {error}", home.display()))
+    })?;
+    let spec = runtime.spec(&home, &settings.directory).hide(&settings.hidden);
+    let (companion, Pipes { input, output }) =
+        process::start(&spec).map_err(|error| Unopened::Failed(error.to_string()))?;
+    let (wire, incoming) = Wire::new(input, output);
+    let (wire, calls) = (Arc::new(wire), Arc::<Calls>::default());
+    let listening = tool::listen(incoming, Arc::clone(&wire), Arc::clone(&calls), Arc::clone(shared));
+    Ok((companion, wire, calls, AbortOnDropHandle::new(tokio::spawn(listening))))
+}
+
+/// Tells the process where it is.
+async fn greet(shared: &Shared, wire: &Wire) -> Result<(), String> {
+    let settings = &shared.settings;
+    let about = json!({
+        "directory": settings.directory,
+        "worktree": settings.worktree,
+        "project": settings.project,
+        "serverUrl": settings.server_url,
+        "authorization": settings.authorization,
+    });
+    match within(settings.limits.load, wire.call("start", &about)).await {
+        Ok(_) => Ok(()),
+        Err(Unanswered::Failed(failure)) => Err(failure.to_string()),
+        Err(Unanswered::Late) => Err("it does not answer".to_owned()),
+    }
+}
+
+/// Calls something of a plugin that is being loaded. If it throws, that is told, and there is nothing; if it takes the
+/// process down with it, it is left out from then on.
+async fn attempt<T: for<'de> Deserialize<'de>>(
+    shared: &Shared,
+    wire: &Wire,
+    companion: &Companion,
+    plugin: usize,
+    at: &str,
+    method: &str,
+    about: &(impl Serialize + Sync),
+) -> Result<Option<T>, Unopened> {
+    let limit = shared.settings.limits.load;
+    let spoiled = |why: String| Unopened::Spoiled { plugin, why };
+    let answer = match within(limit, wire.call(method, about)).await {
+        Ok(answer) => serde_json::from_str::<T>(answer.get()).map_err(|error| error.to_string()),
+        Err(Unanswered::Failed(Failure::Gone)) => {
+            return Err(spoiled(told("it ended the plugin host".to_owned(), companion)));
+        }
+        Err(Unanswered::Failed(failure)) => Err(failure.to_string()),
+        Err(Unanswered::Late) => {
+            return Err(spoiled(format!("it takes longer than {} s", limit.as_secs_f32())));
+        }
+    };
+    let complain = |why: String| shared.report(Some(plugin), at, &why);
+    Ok(answer.map_err(complain).ok())
+}
+
+/// No answer.
+pub(super) enum Unanswered {
+    Failed(Failure),
+    Late,
+}
+
+pub(super) async fn within(
+    limit: Duration,
+    call: impl Future<Output = Result<Box<RawValue>, Failure>>,
+) -> Result<Box<RawValue>, Unanswered> {
+    match timeout(limit, call).await {
+        Ok(answered) => answered.map_err(Unanswered::Failed),
+        Err(_) => Err(Unanswered::Late),
+    }
+}
+
+/// Why something failed, with the last that the process wrote.
+pub(super) fn told(why: String, companion: &Companion) -> String {
+    /// The last words that are told, in characters.
+    const LAST_WORDS: usize = 600;
+    let words = companion.errors().tail_text(LAST_WORDS);
+    let words = words.trim();
+    if words.is_empty() { why } else { format!("{why}; it wrote: {words}") }
+}
+
+/// A folder as an address.
+fn address(folder: &Path) -> String {
+    let letters = folder.as_os_str().as_encoded_bytes().iter().map(|byte| {
+        let plain = byte.is_ascii_alphanumeric() || b"/-._~+@".contains(byte);
+        if plain { char::from(*byte).to_string() } else { format!("%{byte:02X}") }
+    });
+    format!("file://{}", letters.collect::<String>())
+}

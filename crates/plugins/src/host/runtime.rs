@@ -1,0 +1,140 @@
+//! What plugins run in: Bun if there is one, else Node, and the files of the host beside the packages it needs.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use workspace::process::{Bounds, Spec};
+
+/// The program of the host and its modules.
+const FILES: [(&str, &str); 6] = [
+    ("host.mjs", include_str!("js/host.mjs")),
+    ("modules.mjs", include_str!("js/modules.mjs")),
+    ("plugins.mjs", include_str!("js/plugins.mjs")),
+    ("shell.mjs", include_str!("js/shell.mjs")),
+    ("tools.mjs", include_str!("js/tools.mjs")),
+    ("wire.mjs", include_str!("js/wire.mjs")),
+];
+
+/// Moves the conversation away from standard input and output, so that nothing a plugin prints can get into it: what it
+/// prints is an error like any other, and is read and bounded as such.
+const LAUNCH: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
+
+/// How much of what plugins print is kept: what they set out to do, and how it ended.
+const KEPT: Bounds = Bounds { head: 2 * 1024, tail: 6 * 1024 };
+
+/// A program that runs JavaScript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Runtime {
+    /// Bun, which is what plugins are written for.
+    Bun(PathBuf),
+    /// Node, to which the host adds what is missing.
+    Node(PathBuf),
+}
+
+impl Runtime {
+    /// The first of the two in a search path.
+    pub fn find(path: &OsStr) -> Option<Self> {
+        let named = |name: &str| {
+            std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| is_program(file))
+        };
+        named("bun").map(Self::Bun).or_else(|| named("node").map(Self::Node))
+    }
+
+    /// What installs packages, and how it is told to.
+    pub(super) fn installer(&self) -> (OsString, &'static [&'static str]) {
+        match self {
+            Self::Bun(bun) => (bun.into(), &["install", "--ignore-scripts", "--no-progress", "--production"]),
+            Self::Node(node) => (
+                Some(node.with_file_name("npm"))
+                    .filter(|npm| is_program(npm))
+                    .map_or("npm".into(), Into::into),
+                &["install", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--loglevel=error"],
+            ),
+        }
+    }
+
+    fn program(&self) -> (&Path, &'static [&'static str]) {
+        match self {
+            // Left to itself, Bun installs whatever is imported and missing.
+            Self::Bun(bun) => (bun, &["--no-install"]),
+            Self::Node(node) => (node, &["--no-warnings"]),
+        }
+    }
+
+    /// How the host is started in a directory. Its packages are in `home`.
+    pub(super) fn spec(&self, home: &Path, directory: &Path) -> Spec {
+        let (program, options) = self.program();
+        let mut spec = Spec::new("/bin/sh", directory, Duration::MAX).args(["-c", LAUNCH, "plugins"]);
+        spec = spec.args([program]).args(options).args([folder(home).join("host.mjs")]);
+        // Bun looks there for packages that nobody installed beside a plugin. Node does not; `modules.mjs` does it.
+        spec.environment.push(("NODE_PATH".into(), home.join("node_modules").into()));
+        spec.bounds = KEPT;
+        spec
+    }
+}
+
+/// Writes the host's files below `home`, unless they are there.
+pub(super) fn unpack(home: &Path) -> io::Result<()> {
+    let folder = folder(home);
+    std::fs::create_dir_all(&folder)?;
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        if std::fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
+            continue;
+        }
+        // Another server may read it at this moment, so it appears whole or not at all.
+        let draft = folder.join(format!(".{name}.{}", std::process::id()));
+        std::fs::write(&draft, text)?;
+        std::fs::rename(&draft, &path)?;
+    }
+    Ok(())
+}
+
+fn folder(home: &Path) -> PathBuf {
+    home.join(concat!("host-", env!("CARGO_PKG_VERSION")))
+}
+
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(folder: &Path, name: &str, mode: u32) {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join(name), "").unwrap();
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn bun_comes_before_node_wherever_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("one"), place.path().join("two"));
+        program(&first, "node", 0o755);
+        program(&first, "bun", 0o644);
+        program(&second, "node", 0o755);
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        assert_eq!(Runtime::find(&path), Some(Runtime::Node(first.join("node"))));
+        program(&second, "bun", 0o755);
+        assert_eq!(Runtime::find(&path), Some(Runtime::Bun(second.join("bun"))));
+        assert_eq!(Runtime::find(OsStr::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn the_files_are_there_and_are_put_right() {
+        let home = tempfile::tempdir().unwrap();
+        unpack(home.path()).unwrap();
+        let host = folder(home.path()).join("host.mjs");
+        std::fs::write(&host, "something else").unwrap();
+        unpack(home.path()).unwrap();
+        assert!(std::fs::read_to_string(&host).unwrap().contains("wire.listen"));
+        let count = std::fs::read_dir(folder(home.path())).unwrap().count();
+        assert_eq!(count, FILES.len(), "no draft is left");
+    }
+}

@@ -1,0 +1,3 @@
+//! Plugins: whoever looks at turns or shapes them from outside of the engine.
+
+pub mod host;
