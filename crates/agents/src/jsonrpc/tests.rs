@@ -1,0 +1,4 @@
+//! Tests of the codec and of the peer.
+
+mod codec;
+mod peer;
