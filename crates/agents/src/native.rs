@@ -48,7 +48,6 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod title;
-mod tls;
 mod tools;
 
 use std::collections::BTreeMap;

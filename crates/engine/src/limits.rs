@@ -57,3 +57,5 @@ pub const HISTORY_PAGE: usize = 100;
 pub const REPLAY_PAGE: usize = 500;
 /// Bytes that may be said about a project at once; a small picture fits.
 pub const MAX_NOTE: usize = 256 * 1024;
+/// Notices that may wait for one receiver; the oldest are forgotten.
+pub const MAX_NOTICES: usize = 10_000;

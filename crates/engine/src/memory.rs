@@ -2,6 +2,7 @@
 //! backend must do with an event: the projection is in `memory/tables.rs`, what can go wrong in [`faults`].
 
 pub mod faults;
+mod outbox;
 mod tables;
 
 use std::{
@@ -18,6 +19,7 @@ use protocol::{
 };
 
 pub use faults::{Fault, Faults};
+use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
@@ -35,13 +37,14 @@ pub struct Memory {
 
 struct Shared {
     tables: Tables,
+    outbox: Waiting,
     opening: u64,
 }
 
 impl Memory {
     /// An empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
-        let shared = Shared { tables: Tables::default(), opening: 0 };
+        let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0 };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
     }
 
@@ -74,10 +77,10 @@ impl Memory {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Tables) -> Result<T, Error>) -> Result<T, Error> {
+    fn write<T>(&self, change: impl FnOnce(&mut Shared) -> Result<T, Error>) -> Result<T, Error> {
         let mut shared = self.lock();
         if shared.opening == self.opening {
-            change(&mut shared.tables)
+            change(&mut shared)
         } else {
             Err(Error::new(Failure::Unavailable, "the log was opened by another process"))
         }
@@ -100,8 +103,8 @@ impl Log for Memory {
                 Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
                 _ => {}
             }
-            let appended = self.write(|tables| {
-                let (appended, events) = tables.append(commit)?;
+            let appended = self.write(|shared| {
+                let (appended, events) = shared.tables.append(commit)?;
                 // Still under the lock: the order of publication is the order of the log.
                 if !events.is_empty() {
                     self.observer.committed(events);
@@ -123,8 +126,8 @@ impl Log for Memory {
 
     fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
         Box::pin(async move {
-            self.write(|tables| {
-                tables.checkpoint(parts);
+            self.write(|shared| {
+                shared.tables.checkpoint(parts);
                 Ok(())
             })
         })
@@ -132,12 +135,12 @@ impl Log for Memory {
 
     fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
         let project = project.to_owned();
-        Box::pin(async move { self.write(|tables| Ok(tables.note(project, newer))) })
+        Box::pin(async move { self.write(|shared| Ok(shared.tables.note(project, newer))) })
     }
 
     fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
         let approval = approval.clone();
-        Box::pin(async move { self.write(|tables| Ok(tables.forget(&approval))) })
+        Box::pin(async move { self.write(|shared| Ok(shared.tables.forget(&approval))) })
     }
 }
 

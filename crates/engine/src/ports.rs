@@ -2,6 +2,7 @@
 
 pub mod hooks;
 mod log;
+mod outbox;
 mod reads;
 mod runner;
 mod undo;
@@ -9,6 +10,7 @@ mod world;
 
 pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
+pub use outbox::{Notice, Outbox};
 pub use reads::{Cursor, Listing, OpenPrompt, Page, Reads, Span, Stored};
 pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};
 pub use undo::{NoUndo, Origins, Undo, Undoing};

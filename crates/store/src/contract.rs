@@ -7,6 +7,7 @@
 mod append;
 mod list;
 mod make;
+mod outbox;
 mod random;
 mod replay;
 mod tables;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::{
     memory::Memory,
-    ports::{Appended, Commit, Encoded, Error, Log, Logged, Observer, Reads, Span, Stored},
+    ports::{Appended, Commit, Encoded, Error, Log, Logged, Observer, Outbox, Reads, Span, Stored},
 };
 use protocol::SessionId;
 use tempfile::TempDir;
@@ -30,6 +31,7 @@ pub(crate) const DIRECTORY: &str = "/project/here";
 pub(crate) struct Subject {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) outbox: Arc<dyn Outbox>,
     pub(crate) seen: Arc<Seen>,
     /// Dropped after the store that lives in it.
     _directory: Option<TempDir>,
@@ -65,7 +67,7 @@ impl Subject {
     pub(crate) fn memory() -> Self {
         let seen = Arc::new(Seen::default());
         let memory = Arc::new(Memory::new(seen.clone()));
-        Self { log: memory.clone(), reads: memory, seen, _directory: None }
+        Self { log: memory.clone(), reads: memory.clone(), outbox: memory, seen, _directory: None }
     }
 
     pub(crate) fn sqlite() -> Self {
@@ -73,7 +75,7 @@ impl Subject {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("baton.db");
         let sqlite = Sqlite::open(&path, Options::default(), seen.clone()).unwrap();
-        Self { log: sqlite.clone(), reads: sqlite, seen, _directory: Some(directory) }
+        Self { log: sqlite.clone(), reads: sqlite.clone(), outbox: sqlite, seen, _directory: Some(directory) }
     }
 
     /// Appends to a session that has `expected` events.
@@ -176,6 +178,13 @@ macro_rules! contract {
                 an_empty_log_has_bounds,
                 a_deletion_stays_in_the_log,
                 what_was_seen_is_what_is_replayed,
+            }
+            outbox {
+                the_log_is_read_from_where_it_was_left,
+                a_session_is_told_of_in_order,
+                a_notice_is_put_once,
+                receivers_that_are_gone_are_forgotten,
+                the_oldest_go_when_there_are_too_many,
             }
         }
     )*};

@@ -7,6 +7,7 @@
 //! | `change`, `project` | from an event to its rows |
 //! | `writer`, `retention` | group commit, and keeping the log short |
 //! | `note` | what is said about projects, which is no event |
+//! | `outbox` | what receivers outside are to be told |
 //! | `readers`, `query`, `reads` | the queries, and the threads they run on |
 
 mod change;
@@ -14,6 +15,7 @@ mod failure;
 mod lock;
 mod note;
 mod open;
+mod outbox;
 mod project;
 mod query;
 mod readers;

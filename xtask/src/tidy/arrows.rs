@@ -22,13 +22,18 @@ const TESTKIT: &str = "testkit";
 
 const ROOMS: &[Room] = &[
     Room { name: "sse", uses: &[], tests_use: &[] },
+    Room { name: "reach", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
     Room { name: "llm", uses: &["sse"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
-    Room { name: "agents", uses: &["engine", "llm", "protocol", "sse", "workspace"], tests_use: &["store"] },
-    Room { name: "plugins", uses: &["engine", "protocol", "workspace"], tests_use: &[] },
+    Room {
+        name: "agents",
+        uses: &["engine", "llm", "protocol", "reach", "sse", "workspace"],
+        tests_use: &["store"],
+    },
+    Room { name: "plugins", uses: &["engine", "protocol", "reach", "workspace"], tests_use: &[] },
     Room {
         name: "server",
         uses: &["engine", "protocol", "workspace"],

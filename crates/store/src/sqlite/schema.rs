@@ -14,7 +14,7 @@ pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// What turns version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2, V3];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 /// Bodies are JSON as it was encoded for the wire; columns beside them are what is searched by. `title` is
 /// folded to lower case. Rows of a session are removed by hand when it goes: its events go too, except the
@@ -113,6 +113,23 @@ const V3: &str = "
         body TEXT NOT NULL,
         UNIQUE (directory, permission, pattern)
     ) STRICT;
+";
+
+/// What receivers outside are to be told, and how far the log was read for it. `number` is the order.
+const V4: &str = "
+    CREATE TABLE notice (
+        number INTEGER PRIMARY KEY,
+        receiver TEXT NOT NULL,
+        session TEXT NOT NULL,
+        id TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        due INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (receiver, id)
+    ) STRICT;
+    CREATE INDEX notice_order ON notice (receiver, session, number);
+    CREATE TABLE outbox (read_upto INTEGER NOT NULL) STRICT;
 ";
 
 /// The version of an open database.

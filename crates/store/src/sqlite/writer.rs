@@ -24,7 +24,7 @@ use super::{
     change::{PartRow, Prepared},
     failure,
     lock::Lock,
-    note,
+    note, outbox,
     project::{self, End, Refusal},
     retention::Retention,
     stats::Stats,
@@ -71,6 +71,10 @@ pub(super) enum Work {
         approval: ApprovalId,
         reply: oneshot::Sender<Result<bool, Error>>,
     },
+    Outbox {
+        change: outbox::Change,
+        reply: oneshot::Sender<Result<usize, Error>>,
+    },
     /// Pretends that the disk has this many pages.
     #[cfg(test)]
     LimitPages {
@@ -104,6 +108,7 @@ enum Outcome {
     Saved,
     Noted(ProjectNote),
     Forgotten(bool),
+    Dropped(usize),
     Refused(Error),
 }
 
@@ -226,6 +231,9 @@ impl Writer {
                 Work::Forget { approval, .. } => project::forget(&self.connection, approval)
                     .map(|known| (Outcome::Forgotten(known), end))
                     .map_err(Refusal::Sql),
+                Work::Outbox { change, .. } => outbox::write(&self.connection, change)
+                    .map(|dropped| (Outcome::Dropped(dropped), end))
+                    .map_err(Refusal::Sql),
                 #[cfg(test)]
                 Work::LimitPages { pages, .. } => self
                     .connection
@@ -288,8 +296,14 @@ impl Writer {
                 (Work::Forget { reply, .. }, Outcome::Refused(error)) => {
                     let _ = reply.send(Err(error));
                 }
+                (Work::Outbox { reply, .. }, Outcome::Dropped(dropped)) => {
+                    let _ = reply.send(Ok(dropped));
+                }
+                (Work::Outbox { reply, .. }, Outcome::Refused(error)) => {
+                    let _ = reply.send(Err(error));
+                }
                 // No outcome of another kind of work: the caller is told that the writer is gone.
-                (Work::Append { .. } | Work::Note { .. } | Work::Forget { .. }, _) => {}
+                (Work::Append { .. } | Work::Note { .. } | Work::Forget { .. } | Work::Outbox { .. }, _) => {}
                 #[cfg(test)]
                 (Work::LimitPages { reply, .. }, _) => {
                     let _ = reply.send(Ok(()));
@@ -370,6 +384,7 @@ impl Work {
             // A person types them one at a time.
             Self::Note { .. } => 0,
             Self::Forget { .. } => 0,
+            Self::Outbox { change, .. } => change.bytes(),
             #[cfg(test)]
             Self::LimitPages { .. } => 0,
         }
@@ -379,7 +394,8 @@ impl Work {
         match self {
             Self::Append { commit, .. } => commit.flush,
             Self::Note { .. } | Self::Forget { .. } => true,
-            Self::Checkpoint { .. } => false,
+            // A notice follows from the log: what a power cut takes from the one it takes from the other.
+            Self::Checkpoint { .. } | Self::Outbox { .. } => false,
             #[cfg(test)]
             Self::LimitPages { .. } => false,
         }

@@ -29,7 +29,7 @@ use workspace::process::{self, Bounds, Companion, Exit, Pipes, Spec};
 use super::client::{Connected, lost};
 use super::error::{chain, span, without_secrets};
 use super::{Error, Settings};
-use crate::native::{limits, tls};
+use crate::native::limits;
 
 /// Who is asking.
 const NAME: &str = "baton";
@@ -165,7 +165,7 @@ fn client(limit: Duration) -> Result<reqwest::Client, String> {
         }
     });
     reqwest::Client::builder()
-        .tls_backend_preconfigured(tls::config()?)
+        .tls_backend_preconfigured(reach::tls::config()?)
         .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
         .redirect(same_place)
         .connect_timeout(limit)

@@ -59,7 +59,7 @@ async fn addresses_of_this_machine_are_refused() {
     let session = world.turn("calls", Person::Refuses).await;
     assert_eq!(world.end(&session), EndReason::Completed);
     let tools = world.tools(&session).await;
-    assert!(output(&tools[0]).ends_with("and may not be fetched"), "{}", output(&tools[0]));
+    assert!(output(&tools[0]).ends_with("and may not be reached"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]

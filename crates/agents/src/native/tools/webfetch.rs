@@ -1,6 +1,5 @@
 //! `webfetch`: a page of the web, as text.
 
-mod address;
 mod fetch;
 mod html;
 

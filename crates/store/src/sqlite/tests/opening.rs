@@ -125,7 +125,7 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
     let place = filled().await;
     let old = Connection::open(place.path()).unwrap();
     old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
-    old.execute_batch("DROP TABLE approval; DROP TABLE note").unwrap();
+    old.execute_batch("DROP TABLE outbox; DROP TABLE notice; DROP TABLE approval; DROP TABLE note").unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     let store = place.open();

@@ -1,21 +1,13 @@
-//! Getting a page without being sent where nobody meant to go.
-//!
-//! A model may be talked into fetching an address of this machine or its network, and a page may redirect there. So
-//! every hop is looked up here, refused unless all its addresses are public, and connected to by the very addresses
-//! that were checked: a name that means something else a moment later changes nothing.
-
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+//! Getting a page: every hop of it is checked by [`reach`] before it is taken.
 
 use encoding_rs::{Encoding, UTF_8};
 use futures::StreamExt;
-use futures::future::{BoxFuture, FutureExt};
+use reach::{Guard, chain};
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Client, Response, Url};
 
 use super::super::Failure;
-use super::address;
-use crate::native::{limits, tls};
+use crate::native::limits;
 
 /// How often a page may send us elsewhere.
 const MAX_HOPS: usize = 10;
@@ -23,26 +15,8 @@ const MAX_HOPS: usize = 10;
 /// Who is asking.
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; baton/", env!("CARGO_PKG_VERSION"), ")");
 
-/// Finds the addresses of a name.
-pub(super) trait Lookup: Send + Sync {
-    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
-}
-
-/// Asks whom the system asks.
-struct System;
-
-impl Lookup for System {
-    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
-        async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
-    }
-}
-
 /// Gets pages.
-pub(super) struct Fetcher {
-    pub(super) lookup: Box<dyn Lookup>,
-    /// Which addresses may be reached.
-    pub(super) allows: fn(IpAddr) -> bool,
-}
+pub(super) struct Fetcher(pub(super) Guard);
 
 /// A page.
 #[derive(Debug)]
@@ -54,7 +28,7 @@ pub(super) struct Fetched {
 
 impl Fetcher {
     pub(super) fn new(private: bool) -> Self {
-        Self { lookup: Box::new(System), allows: if private { |_| true } else { address::is_public } }
+        Self(Guard::new(private))
     }
 
     pub(super) async fn get(&self, url: &str, accept: &str) -> Result<Fetched, Failure> {
@@ -72,43 +46,10 @@ impl Fetcher {
     }
 
     async fn hop(&self, url: &Url, accept: &str) -> Result<Response, Failure> {
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(failed(format!("only http and https can be fetched, not {}", url.scheme())));
-        }
-        let host = url.host_str().unwrap_or_default();
-        let addresses = self.addresses(url, host).await?;
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls::config().map_err(failed)?)
-            .user_agent(USER_AGENT)
-            // A proxy would look names up by itself, after they were checked here.
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .resolve_to_addrs(host, &addresses)
-            .build()
-            .map_err(|error| failed(chain(&error)))?;
+        let client = self.0.client(url, Client::builder().user_agent(USER_AGENT)).await;
+        let client = client.map_err(|refused| failed(refused.to_string()))?;
         let call = client.get(url.clone()).header(ACCEPT, accept).header(ACCEPT_LANGUAGE, "en-US,en;q=0.9");
         call.send().await.map_err(|error| failed(chain(&error)))
-    }
-
-    /// The addresses of a host, all of which may be reached.
-    async fn addresses(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, Failure> {
-        let port = url.port_or_known_default().unwrap_or(80);
-        let found = if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            vec![SocketAddr::new(address, port)]
-        } else {
-            let found = self.lookup.lookup(host, port).await;
-            found.map_err(|error| failed(format!("{host} cannot be found: {error}")))?
-        };
-        if found.is_empty() {
-            return Err(failed(format!("{host} has no address")));
-        }
-        match found.iter().find(|address| !(self.allows)(address.ip())) {
-            Some(address) => Err(failed(format!(
-                "{host} is {}, which is not a public address and may not be fetched",
-                address.ip()
-            ))),
-            None => Ok(found),
-        }
     }
 }
 
@@ -158,16 +99,4 @@ impl Fetched {
 
 fn failed(message: impl Into<String>) -> Failure {
     Failure::Error(message.into())
-}
-
-/// An error with its reasons; the outermost alone says little.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(reason) = source {
-        text.push_str(": ");
-        text.push_str(&reason.to_string());
-        source = reason.source();
-    }
-    text
 }

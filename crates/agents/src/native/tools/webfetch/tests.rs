@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::fetch::Lookup;
+use reach::{Guard, Lookup};
+
 use super::*;
 
 /// Answers paths with whole responses; says what it was asked.
@@ -72,7 +73,7 @@ fn fetcher() -> Fetcher {
         ("page.test", IpAddr::V4(Ipv4Addr::LOCALHOST)),
         ("inside.test", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))),
     ]);
-    Fetcher { lookup: Box::new(Names(names, Mutex::new(0))), allows: world }
+    Fetcher(Guard::with(Box::new(Names(names, Mutex::new(0))), world))
 }
 
 async fn get(url: &str) -> Result<Fetched, String> {
@@ -119,7 +120,7 @@ async fn redirects_are_followed_and_checked_at_every_hop() {
         ("/to-name", "inside.test is 10.0.0.7, which is not a public address"),
         ("/to-metadata", "169.254.169.254 is 169.254.169.254"),
         ("/to-number", "127.0.0.2 is 127.0.0.2"),
-        ("/to-file", "only http and https can be fetched, not file"),
+        ("/to-file", "only http and https can be reached, not file"),
         ("/round", "redirects too often"),
     ] {
         let error = get(&from(path)).await.unwrap_err();
@@ -133,7 +134,7 @@ async fn addresses_of_this_machine_are_refused_unless_allowed() {
     let (address, _) = server(&[("/", page("text/plain", "hello"))]).await;
     let url = format!("http://{address}/");
     let refused = Fetcher::new(false).get(&url, "*/*").await.unwrap_err();
-    assert!(matches!(refused, Failure::Error(error) if error.contains("may not be fetched")));
+    assert!(matches!(refused, Failure::Error(error) if error.contains("may not be reached")));
     let refused = Fetcher::new(false).get(&format!("http://localhost:{}/", address.port()), "*/*").await;
     assert!(refused.is_err());
     assert_eq!(Fetcher::new(true).get(&url, "*/*").await.unwrap().body, b"hello");

@@ -6,7 +6,7 @@ use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 
 /// Set up once: reading the system's certificates takes a while.
-pub(super) fn config() -> Result<ClientConfig, String> {
+pub fn config() -> Result<ClientConfig, String> {
     static CONFIG: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
     CONFIG.get_or_init(set_up).clone()
 }
