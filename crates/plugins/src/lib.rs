@@ -1,3 +1,6 @@
 //! Plugins: whoever looks at turns or shapes them from outside of the engine.
 
+mod chain;
 pub mod host;
+
+pub use chain::{Chain, Link};

@@ -1,0 +1,145 @@
+//! The plugins of a directory as one: called in order, each with a deadline, none able to hold or harm a turn.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    any::Any,
+    collections::HashSet,
+    fmt,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use engine::ports::hooks::{
+    Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
+    CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
+    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, ShellEnv, SmallModel,
+    SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs, ToolBefore,
+    ToolDefinition, ToolOutcome, TurnEnding,
+};
+use futures::future::FutureExt;
+use tokio::time::timeout;
+
+use crate::host::Reporter;
+
+/// How long one plugin may take at one place. A host keeps its own, shorter deadlines, so that it is the one to say
+/// which of its plugins is late.
+const HOOK: Duration = Duration::from_secs(11);
+
+/// The same at the end of a turn, where there may be real work to do.
+const TURN_END: Duration = Duration::from_secs(31);
+
+/// How many failures are told of; who has read so many needs no more.
+const MAX_REPORTS: usize = 100;
+
+/// One plugin.
+#[derive(Clone)]
+pub struct Link {
+    /// What it is called in messages.
+    pub name: String,
+    /// What it does.
+    pub hooks: Arc<dyn Hooks>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Link").field(&self.name).finish()
+    }
+}
+
+/// Plugins, in the order in which they are called. One that panics or takes too long is told of once at each place,
+/// and what the ones before it made of the output counts.
+pub struct Chain {
+    links: Vec<Link>,
+    report: Reporter,
+    reported: Mutex<HashSet<(String, HookPoint)>>,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Chain").field("links", &self.links).finish_non_exhaustive()
+    }
+}
+
+impl Chain {
+    /// A chain of plugins, and whom to tell when one fails.
+    pub fn new(links: Vec<Link>, report: Reporter) -> Self {
+        Self { links, report, reported: Mutex::default() }
+    }
+
+    async fn call<'a, I, O: Clone>(
+        &'a self,
+        point: HookPoint,
+        input: &'a I,
+        mut output: O,
+        method: impl Fn(&'a dyn Hooks, &'a I, O) -> Hooked<'a, O>,
+    ) -> O {
+        let limit = if point == HookPoint::TurnEnd { TURN_END } else { HOOK };
+        for link in self.links.iter().filter(|link| link.hooks.wants(point)) {
+            let given = output.clone();
+            // Lazily, because a plugin may also panic before it returns a future.
+            let asked = async { method(&*link.hooks, input, given).await };
+            match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
+                Ok(Ok(changed)) => output = changed,
+                Ok(Err(panic)) => self.failed(link, point, &format!("it panicked: {}", said(&*panic))),
+                Err(_) => self.failed(link, point, &format!("it takes longer than {} s", limit.as_secs())),
+            }
+        }
+        output
+    }
+
+    fn failed(&self, link: &Link, point: HookPoint, why: &str) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() < MAX_REPORTS && reported.insert((link.name.clone(), point)) {
+            drop(reported);
+            (self.report)(&format!("the plugin {} failed in its hook {point}: {why}", link.name));
+        }
+    }
+}
+
+/// What somebody panicked with.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}
+
+/// Asks each plugin in turn.
+macro_rules! ask_all {
+    ($($method:ident($point:ident, $input:ty, $output:ty);)*) => {
+        impl Hooks for Chain {
+            fn wants(&self, point: HookPoint) -> bool {
+                self.links.iter().any(|link| link.hooks.wants(point))
+            }
+
+            $(
+                fn $method<'a>(&'a self, input: &'a $input, output: $output) -> Hooked<'a, $output> {
+                    self.call(HookPoint::$point, input, output, |hooks, input, output| {
+                        hooks.$method(input, output)
+                    })
+                    .boxed()
+                }
+            )*
+        }
+    };
+}
+
+ask_all! {
+    chat_message(ChatMessage, ChatMessage, Prompted);
+    chat_params(ChatParams, ChatContext, Params);
+    chat_headers(ChatHeaders, ChatContext, Headers);
+    permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
+    command_before(CommandBefore, CommandBefore, CommandParts);
+    tool_before(ToolBefore, ToolBefore, ToolArgs);
+    tool_after(ToolAfter, ToolAfter, ToolOutcome);
+    tool_definition(ToolDefinition, ToolDefinition, Definition);
+    shell_env(ShellEnv, ShellEnv, Environment);
+    messages_transform(MessagesTransform, MessagesTransform, Messages);
+    system_transform(SystemTransform, SystemTransform, System);
+    small_model(SmallModel, SmallModel, SmallModelChoice);
+    session_compacting(SessionCompacting, Compacting, CompactionPrompt);
+    compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
+    text_complete(TextComplete, TextComplete, Text);
+    turn_end(TurnEnd, TurnEnding, Next);
+}
