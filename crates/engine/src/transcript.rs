@@ -137,6 +137,12 @@ impl Transcript {
                     emit.session(session);
                 }
             }
+            AgentEvent::Noted { name, note } => {
+                if session.note(&name) != Some(note.as_str()) {
+                    session.take_note(&name, note);
+                    emit.session(session);
+                }
+            }
             AgentEvent::Warning(error) => emit.error(error),
             // The actor turns the first two into status and looks up the message that the third is about.
             AgentEvent::Retrying { .. } | AgentEvent::Resumed | AgentEvent::Diffed { .. } => {}

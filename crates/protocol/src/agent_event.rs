@@ -171,6 +171,14 @@ pub enum AgentEvent {
     },
     /// The session has a better title now. One that a person gave it meanwhile stays.
     Titled(String),
+    /// What a runner wants to remember about the session, such as another program's name for it. It replaces what was
+    /// noted under the same name, and [`Session::note`](crate::Session::note) tells it to later turns.
+    Noted {
+        /// Whose note it is.
+        name: String,
+        /// The note.
+        note: String,
+    },
     /// Something went wrong that does not end the turn.
     Warning(MessageError),
 }

@@ -134,6 +134,8 @@ pub enum Origin {
         /// The command line.
         command: String,
     },
+    /// The agent itself, which began to work unasked.
+    Wake,
 }
 
 /// When a prompt was accepted.

@@ -66,6 +66,24 @@ pub struct Session {
     pub extra: Extra,
 }
 
+impl Session {
+    /// Where [`Session::extra`] has what runners have noted (Baton's addition).
+    pub const NOTES: &str = "notes";
+
+    /// What a runner has noted about the session.
+    pub fn note(&self, name: &str) -> Option<&str> {
+        self.extra.get(Self::NOTES)?.get(name)?.as_str()
+    }
+
+    /// Notes something for later turns.
+    pub fn take_note(&mut self, name: &str, note: String) {
+        let notes = self.extra.entry(Self::NOTES).or_insert_with(|| serde_json::json!({}));
+        if let Some(notes) = notes.as_object_mut() {
+            notes.insert(name.to_owned(), note.into());
+        }
+    }
+}
+
 /// The model a session used last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionModel {

@@ -14,6 +14,7 @@
 
 mod capture;
 mod companion;
+mod guard;
 mod sandbox;
 mod spool;
 pub(crate) mod tree;

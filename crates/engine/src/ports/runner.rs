@@ -55,6 +55,12 @@ pub trait Runners: Send + Sync {
     /// have its own, so the answer may have to be looked up.
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>>;
 
+    /// A session is gone for good: whatever is kept for it can go, too.
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        let _ = session;
+        future::ready(()).boxed()
+    }
+
     /// The prompt that a slash command stands for in a session.
     fn command<'a>(
         &'a self,

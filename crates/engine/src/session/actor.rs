@@ -317,6 +317,9 @@ impl Actor {
         self.unsaved.push(EventBody::SessionDeleted(SessionInfo { session_id, info, extra: Extra::new() }));
         let saved = self.save(true).await;
         self.shared().registry.remove(&self.session.id);
+        if saved.is_ok() {
+            self.shared().runners.forget(&self.session.id).await;
+        }
         let _ = reply.send(saved);
     }
 

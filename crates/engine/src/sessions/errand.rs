@@ -1,12 +1,12 @@
-//! Prompts that a person does not write out: slash commands, and command lines of their own.
+//! Prompts that a person does not write out: slash commands, command lines of their own, and what wakes an agent.
 
 use protocol::{
     MessageWithParts, SessionId,
     message::Origin,
-    prompt::{CommandInput, PartInputBody, PromptInput, ShellInput},
+    prompt::{CommandInput, Delivery, PartInputBody, PromptInput, ShellInput},
 };
 
-use super::Sessions;
+use super::{Sessions, Submitted};
 use crate::{
     Error,
     session::{Command, Prompt},
@@ -29,17 +29,32 @@ impl Sessions {
     pub async fn shell(&self, id: &SessionId, input: ShellInput) -> Result<MessageWithParts, Error> {
         let ShellInput { message_id, agent, model, command, .. } = input;
         let mut prompt = PromptInput { message_id, agent: Some(agent), model, ..PromptInput::text(RAN) };
-        for part in &mut prompt.parts {
-            if let PartInputBody::Text(text) = &mut part.body {
-                text.synthetic = Some(true);
-            }
-        }
+        mark_synthetic(&mut prompt);
         let origin = Some(Origin::Shell { command });
         self.errand(id, Prompt { origin, ..Prompt::from(prompt) }).await
+    }
+
+    /// Opens a turn for an agent that began to work by itself; `why` is for people. Resolves when it is stored for good.
+    pub async fn wake(&self, id: &SessionId, why: &str) -> Result<Submitted, Error> {
+        let mut prompt = PromptInput { delivery: Some(Delivery::Queue), ..PromptInput::text(why) };
+        let session = self.get(id).await?;
+        prompt.agent = session.agent;
+        mark_synthetic(&mut prompt);
+        let prompt = Prompt { origin: Some(Origin::Wake), ..Prompt::from(prompt) };
+        self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await?
     }
 
     async fn errand(&self, id: &SessionId, prompt: Prompt) -> Result<MessageWithParts, Error> {
         let submitted = self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await??;
         self.finished(id, submitted).await
+    }
+}
+
+/// No person wrote it.
+fn mark_synthetic(prompt: &mut PromptInput) {
+    for part in &mut prompt.parts {
+        if let PartInputBody::Text(text) = &mut part.body {
+            text.synthetic = Some(true);
+        }
     }
 }

@@ -22,3 +22,4 @@ mod requests;
 mod revert;
 mod simulation;
 mod streams;
+mod wakes;

@@ -7,12 +7,13 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::guard::Guard;
 use super::tree::{self, Tree};
 use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit, launch};
 
 /// A started program whose standard input and output belong to whoever talks to it. What it writes to its standard
 /// error is read all the time, so that it never blocks on it, and kept within bounds. Dropping it kills the whole tree
-/// at once; [`Companion::stop`] asks first.
+/// at once; [`Companion::stop`] asks first. It does not outlive the server either, however that ends.
 #[derive(Debug)]
 pub struct Companion {
     program: String,
@@ -20,6 +21,9 @@ pub struct Companion {
     tree: Tree,
     errors: Arc<Mutex<Output>>,
     reading: JoinHandle<()>,
+    /// After the tree, which a server that is alive ends itself.
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    guard: Option<Guard>,
 }
 
 /// The two ends of a conversation with a program.
@@ -42,6 +46,7 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     command.stdout(std::process::Stdio::piped());
     command.stderr(std::process::Stdio::piped());
     let mut child = launch(spec, &mut command)?;
+    let guard = Guard::over(child.id(), &mark);
     let tree = Tree::new(child.id(), mark);
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -50,7 +55,7 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     };
     let kept = Arc::new(Mutex::new(Output::new(spec.bounds)));
     let reading = tokio::spawn(keep(errors, Arc::clone(&kept)));
-    Ok((Companion { program, child, tree, errors: kept, reading }, Pipes { input, output }))
+    Ok((Companion { program, child, tree, errors: kept, reading, guard }, Pipes { input, output }))
 }
 
 impl Companion {
@@ -64,11 +69,15 @@ impl Companion {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for the program to end by itself, and for its last words; again and again, if need be. What it has started may still run.
-    pub async fn wait(&mut self) -> Result<Exit, Error> {
+    /// Waits for the program to end by itself, again and again, if need be. What it has started may still run.
+    pub async fn exited(&mut self) -> Result<Exit, Error> {
         let ended = self.child.wait().await;
-        let exit =
-            ended.map(exit).map_err(|source| Error::Watch { program: self.program.clone(), source })?;
+        ended.map(exit).map_err(|source| Error::Watch { program: self.program.clone(), source })
+    }
+
+    /// Like [`Companion::exited`], and waits for its last words.
+    pub async fn wait(&mut self) -> Result<Exit, Error> {
+        let exit = self.exited().await?;
         if !self.reading.is_finished() {
             // A grandchild may hold the pipe open; the last words of the program itself are there by then.
             let _ = timeout(DRAIN, &mut self.reading).await;
@@ -177,6 +186,27 @@ mod tests {
             }
             assert!(!processes.iter().any(|id| lives(id)), "asked: {asked}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_whole_tree_ends_with_a_server_that_was_killed() {
+        let command = "trap '' TERM HUP; setsid sleep 600 & echo $!; sleep 600 & echo $!; echo $$; wait";
+        let (mut companion, pipes, _directory) = shell(command);
+        let mut output = BufReader::new(pipes.output);
+        let processes = [line(&mut output).await, line(&mut output).await, line(&mut output).await];
+        companion.guard.as_mut().unwrap().abandon();
+        assert_eq!(
+            timeout(Duration::from_secs(20), companion.wait()).await.unwrap().unwrap(),
+            Exit::Signal(9)
+        );
+        // The pipe ends when the last of them goes; it is gone a moment later.
+        assert_eq!(line(&mut output).await, "");
+        let gone = async {
+            while processes.iter().any(|id| lives(id)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), gone).await.unwrap();
     }
 
     #[tokio::test]

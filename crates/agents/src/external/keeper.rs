@@ -1,0 +1,258 @@
+//! What is kept between the turns of a session; see [`super`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use protocol::SessionId;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// How long all that is kept may take to end when the server goes down.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Failures in a row after which the pause does not get longer.
+const MOST_DOUBLINGS: u32 = 10;
+
+/// Something that is kept between turns: a program, and what is known about its conversation.
+pub trait Kept: Send + 'static {
+    /// Watches it while no turn uses it. It is dropped at any await when a turn wants it back, and is not called again
+    /// after it has returned.
+    fn rest(&mut self) -> impl Future<Output = Rested> + Send;
+
+    /// Ends it.
+    fn stop(self) -> impl Future<Output = ()> + Send;
+}
+
+/// What happened while it was not in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rested {
+    /// It began to work by itself and wants a turn; why, for people. It keeps what it has heard so far.
+    Woke(String),
+    /// It ended.
+    Ended(String),
+}
+
+/// How much is kept, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeping {
+    /// How long something is kept that no turn wants.
+    pub idle: Duration,
+    /// How many are kept; the one that has rested longest is stopped first.
+    pub most: usize,
+    /// The pause before a restart after a failure; it doubles with each failure in a row.
+    pub pause: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_mins(10),
+            most: 16,
+            pause: Duration::from_secs(1),
+            longest: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Told of what wants a turn: the session, and why, for people.
+pub type Wake = Arc<dyn Fn(SessionId, String) + Send + Sync>;
+
+/// Keeps at most one thing for each session. Cheap to clone; what is kept ends with the last clone.
+pub struct Keeper<K: Kept>(Arc<Inner<K>>);
+
+struct Inner<K: Kept> {
+    keeping: Keeping,
+    wake: Wake,
+    state: Mutex<State<K>>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+    _ends: DropGuard,
+}
+
+struct State<K> {
+    kept: HashMap<SessionId, Slot<K>>,
+    failures: BTreeMap<SessionId, Failures>,
+    /// The next slot's number: a slot with a lower one has rested longer.
+    number: u64,
+}
+
+struct Slot<K> {
+    number: u64,
+    wanted: CancellationToken,
+    task: JoinHandle<Option<K>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl<K: Kept> Keeper<K> {
+    /// Keeps nothing yet.
+    pub fn new(keeping: Keeping, wake: Wake) -> Self {
+        let closing = CancellationToken::new();
+        let state = State { kept: HashMap::new(), failures: BTreeMap::new(), number: 0 };
+        Self(Arc::new(Inner {
+            keeping,
+            wake,
+            state: Mutex::new(state),
+            tasks: TaskTracker::new(),
+            _ends: closing.clone().drop_guard(),
+            closing,
+        }))
+    }
+
+    /// Takes what is kept for a session, if it still lives.
+    pub async fn take(&self, session: &SessionId) -> Option<K> {
+        let slot = self.0.state().kept.remove(session)?;
+        slot.wanted.cancel();
+        slot.task.await.ok().flatten()
+    }
+
+    /// Keeps something for the session's next turn. The session's failures are forgotten.
+    pub fn keep(&self, session: SessionId, kept: K) {
+        let mut state = self.0.state();
+        state.failures.remove(&session);
+        state.number += 1;
+        let number = state.number;
+        let wanted = CancellationToken::new();
+        let watch = Watch {
+            keeper: Arc::downgrade(&self.0),
+            session: session.clone(),
+            number,
+            wanted: wanted.clone(),
+            closing: self.0.closing.clone(),
+            wake: Arc::clone(&self.0.wake),
+            until: Instant::now() + self.0.keeping.idle,
+        };
+        let task = self.0.tasks.spawn(watch.over(kept));
+        // One that is replaced finds out that it is alone with its task, which ends it.
+        let replaced = state.kept.insert(session, Slot { number, wanted, task });
+        let oldest = || state.kept.iter().min_by_key(|(_, slot)| slot.number).map(|(id, _)| id.clone());
+        let over = if state.kept.len() > self.0.keeping.most { oldest() } else { None };
+        let over = over.and_then(|id| state.kept.remove(&id));
+        for slot in replaced.into_iter().chain(over) {
+            self.0.tasks.spawn(async move {
+                slot.wanted.cancel();
+                if let Ok(Some(kept)) = slot.task.await {
+                    kept.stop().await;
+                }
+            });
+        }
+    }
+
+    /// Ends what is kept for a session that will have no more turns.
+    pub async fn forget(&self, session: &SessionId) {
+        self.0.state().failures.remove(session);
+        if let Some(kept) = self.take(session).await {
+            kept.stop().await;
+        }
+    }
+
+    /// Notes that what a session used has failed.
+    pub fn failed(&self, session: &SessionId) {
+        let mut state = self.0.state();
+        let now = Instant::now();
+        let stale = self.0.keeping.longest * 2;
+        state.failures.retain(|_, failures| now.duration_since(failures.last) < stale);
+        let failures = state.failures.entry(session.clone()).or_insert(Failures { count: 0, last: now });
+        *failures = Failures { count: failures.count.saturating_add(1), last: now };
+    }
+
+    /// How long to wait before another start, if the last ones have failed.
+    pub fn pause(&self, session: &SessionId) -> Option<Duration> {
+        let failures = *self.0.state().failures.get(session)?;
+        let doublings = failures.count.saturating_sub(1).min(MOST_DOUBLINGS);
+        let Keeping { pause, longest, .. } = self.0.keeping;
+        let pause = pause.saturating_mul(1 << doublings).min(longest);
+        pause.checked_sub(failures.last.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// Ends everything that is kept, and whatever is still given to it.
+    pub async fn close(&self) {
+        self.0.closing.cancel();
+        self.0.tasks.close();
+        if timeout(CLOSE, self.0.tasks.wait()).await.is_err() {
+            tracing::warn!("some agents did not end in time");
+        }
+    }
+}
+
+impl<K: Kept> Inner<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kept> Clone for Keeper<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Kept> fmt::Debug for Keeper<K> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Keeper").field("kept", &self.0.state().kept.len()).finish_non_exhaustive()
+    }
+}
+
+/// Watches over one thing until it is wanted, or not any more.
+struct Watch<K: Kept> {
+    keeper: Weak<Inner<K>>,
+    session: SessionId,
+    number: u64,
+    wanted: CancellationToken,
+    closing: CancellationToken,
+    wake: Wake,
+    until: Instant,
+}
+
+impl<K: Kept> Watch<K> {
+    async fn over(self, mut kept: K) -> Option<K> {
+        let rested = tokio::select! {
+            biased;
+            () = self.closing.cancelled() => None,
+            () = self.wanted.cancelled() => return Some(kept),
+            rested = kept.rest() => Some(rested),
+            () = sleep_until(self.until) => None,
+        };
+        match rested {
+            Some(Rested::Woke(why)) => {
+                (self.wake)(self.session.clone(), why);
+                tokio::select! {
+                    biased;
+                    () = self.closing.cancelled() => {}
+                    () = self.wanted.cancelled() => return Some(kept),
+                    () = sleep_until(self.until) => {}
+                }
+            }
+            Some(Rested::Ended(how)) => {
+                tracing::info!(session = %self.session, how, "an agent ended by itself");
+            }
+            None => {}
+        }
+        self.leave();
+        kept.stop().await;
+        None
+    }
+
+    /// Makes room for a successor.
+    fn leave(&self) {
+        let Some(keeper) = self.keeper.upgrade() else { return };
+        let mut state = keeper.state();
+        if state.kept.get(&self.session).is_some_and(|slot| slot.number == self.number) {
+            state.kept.remove(&self.session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The keeper with things that are no programs, on a paused clock.
+
+use std::future;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::advance;
+
+use super::*;
+
+/// Tells what happens to it.
+struct Thing {
+    name: &'static str,
+    told: mpsc::UnboundedSender<String>,
+    rested: Option<oneshot::Receiver<Rested>>,
+}
+
+impl Kept for Thing {
+    async fn rest(&mut self) -> Rested {
+        match &mut self.rested {
+            Some(rested) => rested.await.unwrap(),
+            None => future::pending().await,
+        }
+    }
+
+    async fn stop(self) {
+        self.told.send(format!("stopped {}", self.name)).unwrap();
+    }
+}
+
+struct Scene {
+    keeper: Keeper<Thing>,
+    tell: mpsc::UnboundedSender<String>,
+    told: mpsc::UnboundedReceiver<String>,
+}
+
+impl Scene {
+    fn new(most: usize) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let keeping = Keeping { idle: Duration::from_mins(1), most, ..Keeping::default() };
+        let wakes = tell.clone();
+        let wake: Wake = Arc::new(move |session, why| wakes.send(format!("woke {session}: {why}")).unwrap());
+        Self { keeper: Keeper::new(keeping, wake), tell, told }
+    }
+
+    fn keep(&self, session: &str, name: &'static str) {
+        self.keeper.keep(id(session), Thing { name, told: self.tell.clone(), rested: None });
+    }
+
+    fn keep_until(&self, session: &str, name: &'static str) -> oneshot::Sender<Rested> {
+        let (send, rested) = oneshot::channel();
+        self.keeper.keep(id(session), Thing { name, told: self.tell.clone(), rested: Some(rested) });
+        send
+    }
+
+    async fn take(&self, session: &str) -> Option<&'static str> {
+        self.keeper.take(&id(session)).await.map(|thing| thing.name)
+    }
+
+    async fn told(&mut self) -> String {
+        timeout(Duration::from_mins(10), self.told.recv()).await.unwrap().unwrap()
+    }
+}
+
+fn id(session: &str) -> SessionId {
+    session.parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_can_be_taken_once() {
+    let scene = Scene::new(4);
+    assert_eq!(scene.take("ses_1").await, None);
+    scene.keep("ses_1", "one");
+    scene.keep("ses_2", "two");
+    assert_eq!(scene.take("ses_1").await, Some("one"));
+    assert_eq!(scene.take("ses_1").await, None);
+    assert_eq!(scene.take("ses_2").await, Some("two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_wants_is_stopped_after_a_while() {
+    let mut scene = Scene::new(4);
+    scene.keep("ses_1", "one");
+    advance(Duration::from_secs(59)).await;
+    assert_eq!(scene.take("ses_1").await, Some("one"));
+    scene.keep("ses_1", "again");
+    assert_eq!(scene.told().await, "stopped again");
+    assert_eq!(scene.take("ses_1").await, None);
+    assert!(scene.keeper.0.state().kept.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_one_for_each_session_and_not_too_many() {
+    let mut scene = Scene::new(2);
+    scene.keep("ses_1", "old");
+    scene.keep("ses_1", "new");
+    assert_eq!(scene.told().await, "stopped old");
+    scene.keep("ses_2", "two");
+    scene.keep("ses_3", "three");
+    assert_eq!(scene.told().await, "stopped new");
+    assert_eq!(scene.take("ses_3").await, Some("three"));
+    scene.keeper.forget(&id("ses_2")).await;
+    assert_eq!(scene.told().await, "stopped two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_wakes_up_waits_for_its_turn() {
+    let mut scene = Scene::new(4);
+    let rested = scene.keep_until("ses_1", "one");
+    rested.send(Rested::Woke("its task ended".into())).unwrap();
+    assert_eq!(scene.told().await, "woke ses_1: its task ended");
+    assert_eq!(scene.take("ses_1").await, Some("one"));
+    let rested = scene.keep_until("ses_1", "one");
+    rested.send(Rested::Ended("exited".into())).unwrap();
+    assert_eq!(scene.told().await, "stopped one");
+    assert_eq!(scene.take("ses_1").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_ends_with_the_server() {
+    for asked in [true, false] {
+        let mut scene = Scene::new(4);
+        scene.keep("ses_1", "one");
+        scene.keep("ses_2", "two");
+        if asked {
+            scene.keeper.close().await;
+            scene.keep("ses_3", "late");
+        } else {
+            let closing = scene.keeper.0.closing.clone();
+            scene.keeper = Keeper::new(Keeping::default(), Arc::new(|_, _| {}));
+            assert!(closing.is_cancelled());
+        }
+        let expected = if asked { 3 } else { 2 };
+        for _ in 0..expected {
+            assert!(scene.told().await.starts_with("stopped "));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_grows_with_failures_and_goes_with_success() {
+    let scene = Scene::new(4);
+    let pause = || scene.keeper.pause(&id("ses_1")).map(|pause| pause.as_secs());
+    assert_eq!(pause(), None);
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        scene.keeper.failed(&id("ses_1"));
+        pauses.extend(pause());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+    advance(Duration::from_secs(29)).await;
+    assert_eq!(pause(), Some(1));
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(pause(), None);
+    scene.keep("ses_1", "one");
+    scene.keeper.failed(&id("ses_1"));
+    assert_eq!(pause(), Some(1));
+}

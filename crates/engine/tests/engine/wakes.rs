@@ -1,0 +1,45 @@
+//! Agents that begin by themselves, and what they remember of a session.
+
+use protocol::{AgentEvent, Message, message::Origin};
+
+use crate::harness::{World, say};
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_wakes_up_gets_a_turn() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        let asked = turn.message(&turn.prompt).await.unwrap().unwrap();
+        let Message::User(user) = &asked.info else { panic!("{asked:?}") };
+        assert_eq!(user.origin(), Some(Origin::Wake));
+        say(turn, "the task is done").await
+    });
+    let woken = world.sessions.wake(&session.id, "a task ended").await.unwrap();
+    woken.end.unwrap().await.unwrap();
+    world.drain();
+    let story = world.story(&session.id);
+    for word in ["BUSY", "IDLE(completed)", "session.idle"] {
+        assert_eq!(story.iter().filter(|it| *it == word).count(), 1, "{story:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_runner_notes_is_there_in_the_next_turn_and_after_a_crash() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        assert_eq!(turn.session.note("agent"), None);
+        for note in ["one", "two", "two"] {
+            turn.emit(AgentEvent::Noted { name: "agent".into(), note: note.into() }).await;
+        }
+        say(turn, "noted").await
+    });
+    world.submit(&session, "first").await.end.unwrap().await.unwrap();
+    let world = world.crash().await;
+    world.script(|turn| async move {
+        assert_eq!(turn.session.note("agent"), Some("two"));
+        assert_eq!(turn.session.note("another"), None);
+        say(turn, "remembered").await
+    });
+    world.submit(&session, "second").await.end.unwrap().await.unwrap();
+}

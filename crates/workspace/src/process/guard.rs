@@ -1,0 +1,64 @@
+//! Ends a program when the server is gone without having said goodbye.
+//!
+//! A killed server cannot end what it has started. So each program that stays has a guard beside it: a shell that does
+//! nothing but wait for the end of a pipe whose other end the server holds. The kernel closes that end however the
+//! server dies, and then the guard kills everything that carries the program's mark. A server that is alive ends the
+//! program itself, and the guard before it could act.
+
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+use super::tree;
+
+/// `$1` is the process, `$2` the mark in its environment. Processes of its group that have lost the mark are found
+/// through the group, but only while the process is surely the one that was started: ids are used again.
+const WATCH: &str = r#"
+trap '' HUP INT TERM
+while read -r _; do :; done
+marked() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qxF -- "$2"; }
+if [ ! -d /proc/self ] || marked "$1" "$2"; then kill -KILL -- "-$1" 2>/dev/null; fi
+for entry in /proc/[0-9]*; do
+    if marked "${entry#/proc/}" "$2"; then kill -KILL "${entry#/proc/}" 2>/dev/null; fi
+done
+"#;
+
+/// A guard; it goes when it is dropped, and does nothing then.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// With the pipe that it waits for the end of.
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    shell: Child,
+}
+
+impl Guard {
+    /// Guards a process. Without a shell there is no guard: the program runs all the same, and that is logged.
+    pub(super) fn over(process: Option<u32>, mark: &str) -> Option<Self> {
+        let process = process?.to_string();
+        #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", WATCH, "baton-guard", &process, &format!("{}={mark}", tree::VARIABLE)])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true);
+        match command.spawn() {
+            Ok(shell) => Some(Self { shell }),
+            Err(error) => {
+                tracing::warn!(process, %error, "a program would outlive a crash of this server");
+                None
+            }
+        }
+    }
+
+    /// What the kernel does when the server dies.
+    #[cfg(test)]
+    pub(super) fn abandon(&mut self) {
+        self.shell.stdin = None;
+    }
+}
