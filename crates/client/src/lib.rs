@@ -1,19 +1,23 @@
 //! The Rust SDK for any OpenCode-compatible server.
 //!
-//! [`Client`] makes the calls and follows the event stream across reconnects; [`check`] judges such a stream;
-//! [`recording`] reads one from a file. Nothing here knows how a server works inside.
+//! [`Client`] makes the calls and follows the event stream across reconnects; [`streaming`] sends a
+//! prompt and reports on it until it is answered; [`view`] turns events into what a user interface shows; [`check`] judges one and [`recording`] reads one from a file. Nothing here knows how a server works inside.
 
 #![warn(missing_docs)]
 
+pub mod answer;
 mod calls;
 pub mod check;
 mod connection;
 mod envelope;
 mod error;
 mod events;
+pub mod id;
 mod password;
 pub mod recording;
+pub mod streaming;
 mod tls;
+pub mod view;
 
 pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};
 pub use error::Error;

@@ -171,6 +171,11 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// No id was made yet.
+    pub const fn new() -> Self {
+        Self { last: 0, counter: 0 }
+    }
+
     /// The next id of kind `I`. If the clock stands still or runs backwards, the counter keeps the order;
     /// if the counter runs over its twelve bits it carries into the time part, which stays monotonic.
     pub fn next<I: Id>(&mut self, now: Millis, random: [u8; RANDOM_BYTES]) -> I {

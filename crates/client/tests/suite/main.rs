@@ -5,3 +5,4 @@
 
 mod fixtures;
 mod server;
+mod streaming;

@@ -1,0 +1,130 @@
+//! The words of one answer, put together from deltas and snapshots.
+//!
+//! An answer is the text of every step that answers a prompt, in the order of messages and parts: without what the
+//! person said (it comes back as events, too), without reasoning, and without what the server added for the model.
+//! Snapshots are the truth; deltas fill the time between two of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    EventBody, Message, MessageError, MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId,
+};
+
+/// One answer, as it grows.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    session: SessionId,
+    /// The prompt, and what was said after it: a server may answer several prompts at once, and continue a turn with
+    /// messages that no person wrote.
+    prompts: BTreeSet<MessageId>,
+    /// The steps, in order.
+    steps: BTreeMap<(Millis, MessageId), Step>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Step {
+    words: BTreeMap<PartId, String>,
+    error: Option<MessageError>,
+    /// The output of a compaction is for the model.
+    is_summary: bool,
+}
+
+impl Answer {
+    /// The answer to a prompt of a session; nothing is said yet.
+    pub fn new(session: SessionId, prompt: MessageId) -> Self {
+        Self { session, prompts: BTreeSet::from([prompt]), steps: BTreeMap::new() }
+    }
+
+    /// What was said so far.
+    pub fn text(&self) -> String {
+        let steps = self.steps.values().filter(|step| !step.is_summary);
+        let words = steps.flat_map(|step| step.words.values()).map(|words| words.trim());
+        words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// How many steps it took so far.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What went wrong in the last step, if something did.
+    pub fn error(&self) -> Option<&MessageError> {
+        self.steps.last_key_value().and_then(|(_, step)| step.error.as_ref())
+    }
+
+    /// Whether a message is a step of this answer.
+    pub fn has(&self, message: &MessageId) -> bool {
+        self.steps.keys().any(|(_, step)| step == message)
+    }
+
+    /// Takes in an event; says whether the answer reads differently now.
+    pub fn apply(&mut self, event: &EventBody) -> bool {
+        if event.session_id() != Some(&self.session) {
+            return false;
+        }
+        match event {
+            EventBody::MessageUpdated(it) => {
+                self.message(&it.info);
+                false
+            }
+            EventBody::MessageRemoved(it) => {
+                let before = self.steps.len();
+                self.steps.retain(|(_, id), _| *id != it.message_id);
+                self.steps.len() != before
+            }
+            EventBody::PartUpdated(it) => self.part(&it.part),
+            EventBody::PartRemoved(it) => {
+                self.step(&it.message_id).is_some_and(|step| step.words.remove(&it.part_id).is_some())
+            }
+            EventBody::PartDelta(it) if it.field == "text" => {
+                // A part that is not known is reasoning, a prompt's, or one whose snapshot is on its way.
+                let words = self.step(&it.message_id).and_then(|step| step.words.get_mut(&it.part_id));
+                words.is_some_and(|words| {
+                    words.push_str(&it.delta);
+                    !it.delta.is_empty()
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes in the messages of the session as they were fetched.
+    pub fn read(&mut self, messages: &[MessageWithParts]) {
+        for message in messages {
+            self.message(&message.info);
+            for part in &message.parts {
+                self.part(part);
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        match message {
+            Message::User(user) => {
+                let first = self.prompts.first().is_some_and(|first| user.id >= *first);
+                let continued = user.continues().is_some_and(|prompt| self.prompts.contains(&prompt));
+                if first || continued {
+                    self.prompts.insert(user.id.clone());
+                }
+            }
+            Message::Assistant(step) if self.prompts.contains(&step.parent_id) => {
+                let entry = self.steps.entry((step.time.created, step.id.clone())).or_default();
+                entry.error.clone_from(&step.error);
+                entry.is_summary = step.summary == Some(true);
+            }
+            Message::Assistant(_) => {}
+        }
+    }
+
+    fn part(&mut self, part: &Part) -> bool {
+        let PartBody::Text(text) = &part.body else { return false };
+        let is_hidden = text.synthetic == Some(true) || text.ignored == Some(true);
+        let Some(step) = self.step(&part.message_id).filter(|_| !is_hidden) else { return false };
+        let before = step.words.insert(part.id.clone(), text.text.clone());
+        before.unwrap_or_default() != text.text
+    }
+
+    fn step(&mut self, message: &MessageId) -> Option<&mut Step> {
+        self.steps.iter_mut().find(|((_, id), _)| id == message).map(|(_, step)| step)
+    }
+}
