@@ -3,10 +3,11 @@
 //! A runner talks to the engine through the turn it is given and to nobody else. It knows models and the
 //! workspace; it does not know how anything is stored, who watches, or that there is such a thing as idle.
 
+mod budget;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;
-mod roster;
+pub mod roster;
 mod snapshots;
 
 pub use roster::{Missing, Roster};

@@ -23,8 +23,6 @@ mod act;
 mod agent;
 mod attempt;
 mod background;
-mod budget;
-mod changes;
 pub mod commands;
 mod compaction;
 mod context;

@@ -1,4 +1,14 @@
 //! Who answers a prompt: the agent, the model and the runner that were asked for, or the ones to fall back on.
+//!
+//! Runners of other people's agents are [`External`]. [`known`] lists the programs that are looked for, [`Watched`] is
+//! put around each runner, and [`Threads`] keeps what an agent calls a session.
+
+mod external;
+pub mod known;
+#[cfg(test)]
+pub(crate) mod tests;
+mod threads;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +24,10 @@ use protocol::prompt::{CommandInput, PromptInput};
 
 use crate::native::commands;
 use crate::native::mcp::Servers;
+
+pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
+pub use threads::Threads;
+pub use watched::Watched;
 
 /// The agents and models there are. A prompt that asks for something else is refused before it is accepted.
 #[derive(Clone)]
@@ -32,6 +46,8 @@ pub struct Roster {
     pub missing: Missing,
     /// Who runs it.
     pub runner: Arc<dyn Runner>,
+    /// Other people's agents, which run their own models. Each is among the agents, under the same name.
+    pub external: Vec<Arc<dyn External>>,
 }
 
 /// What a provider that cannot be asked would need, as the rest of a sentence about its model.
@@ -66,22 +82,46 @@ impl Roster {
         };
         let named = wanted.model.cloned().or_else(|| agent.model.clone()).or_else(last);
         let model = named.unwrap_or_else(|| self.model.clone());
-        let reason = match self.models.get(&model.provider_id) {
-            Some(provider) if provider.knows(&model.model_id) => return Ok(model),
-            Some(_) => format!("{} has no such model", model.provider_id),
-            None => (self.missing)(&model.provider_id)
-                .unwrap_or_else(|| format!("there is no provider \"{}\"", model.provider_id)),
-        };
+        let Some(reason) = self.objection(agent, &model) else { return Ok(model) };
+        let external = self.external.iter().map(|external| external.about().id.as_str());
+        let known = self.models.keys().map(String::as_str).chain(external);
         Err(Unresolved::Model {
             name: format!("{}/{}", model.provider_id, model.model_id),
             reason,
-            known: self
-                .models
-                .keys()
-                .map(|provider| format!("{provider}/..."))
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: known.map(|provider| format!("{provider}/...")).collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Why an agent cannot work with a model, if it cannot.
+    fn objection(&self, agent: &Agent, model: &ModelRef) -> Option<String> {
+        let provider = model.provider_id.as_str();
+        if let Some(own) = self.external(&agent.name)
+            && own.about().id != provider
+        {
+            return Some(format!("the agent {0} works with its own models, such as {0}/default", agent.name));
+        }
+        let knows = match (self.external(provider), self.models.get(provider)) {
+            (Some(external), _) => external.about().knows(&model.model_id),
+            (None, Some(known)) => known.knows(&model.model_id),
+            (None, None) => {
+                let missing = (self.missing)(provider);
+                return Some(missing.unwrap_or_else(|| format!("there is no provider \"{provider}\"")));
+            }
+        };
+        (!knows).then(|| format!("{provider} has no such model"))
+    }
+
+    /// Somebody else's agent of this name.
+    fn external(&self, id: &str) -> Option<&Arc<dyn External>> {
+        self.external.iter().find(|external| external.about().id == id)
+    }
+
+    /// Who runs a model.
+    fn runner(&self, model: &ModelRef) -> Arc<dyn Runner> {
+        match self.external(&model.provider_id) {
+            Some(external) => Arc::clone(external) as Arc<dyn Runner>,
+            None => Arc::clone(&self.runner),
+        }
     }
 
     /// The same for a command that only an MCP server can know.
@@ -99,7 +139,8 @@ impl Roster {
     fn choose(&self, wanted: &Wanted<'_>) -> Result<Resolved, Unresolved> {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
-        Ok(Resolved::new(&agent.name, model, Arc::clone(&self.runner)))
+        let runner = self.runner(&model);
+        Ok(Resolved::new(&agent.name, model, runner))
     }
 }
 
@@ -132,73 +173,5 @@ impl fmt::Debug for Roster {
             .field("providers", &self.models.keys().collect::<Vec<_>>())
             .field("model", &self.model)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use engine::ports::{SystemClock, SystemRandom};
-    use llm::demo::Demo;
-    use serde_json::json;
-
-    use super::*;
-    use crate::native::{Native, Options, built_in};
-
-    fn roster() -> Roster {
-        let model: Arc<dyn Model> = Arc::new(Demo::built_in().unwrap());
-        let models = BTreeMap::from([("demo".to_owned(), model)]);
-        let native =
-            Native::new(models.clone(), Arc::new(SystemClock), Arc::new(SystemRandom), Options::default());
-        Roster {
-            agents: built_in(&[]),
-            commands: commands::all(Vec::new(), &[]),
-            mcp: Servers::default(),
-            models,
-            model: ModelRef::new("demo", "baton"),
-            missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),
-            runner: Arc::new(native),
-        }
-    }
-
-    fn session(more: &serde_json::Value) -> Session {
-        let mut session = json!({
-            "id": "ses_1", "slug": "s", "projectID": "global", "directory": "/", "title": "t", "version": "0",
-            "time": { "created": 1, "updated": 1 },
-        });
-        session.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        serde_json::from_value(session).unwrap()
-    }
-
-    fn resolve(session: &Session, agent: Option<&str>, model: Option<&ModelRef>) -> Result<String, String> {
-        let resolved = roster().choose(&Wanted { session, agent, model });
-        let shown = |it: Resolved| format!("{} {}/{}", it.agent, it.model.provider_id, it.model.model_id);
-        resolved.map(shown).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_prompt_gets_what_it_asks_for_or_the_next_best() {
-        let plain = session(&json!({}));
-        let used = session(&json!({ "agent": "plan", "model": { "id": "slow", "providerID": "demo" } }));
-        assert_eq!(resolve(&plain, None, None).unwrap(), "build demo/baton");
-        assert_eq!(resolve(&used, None, None).unwrap(), "build demo/slow");
-        let simple = ModelRef::new("demo", "simple");
-        assert_eq!(resolve(&used, Some("build"), Some(&simple)).unwrap(), "build demo/simple");
-        assert_eq!(resolve(&plain, Some("general"), None).unwrap(), "general demo/baton");
-    }
-
-    #[test]
-    fn what_nobody_knows_is_refused_with_what_somebody_does() {
-        let plain = session(&json!({}));
-        let error = resolve(&plain, Some("nobody"), None).unwrap_err();
-        assert!(error.contains("nobody") && error.contains("build, plan, general, explore"), "{error}");
-        for (provider, model, reason) in [
-            ("demo", "no_such", "demo has no such model"),
-            ("nowhere", "baton", "there is no provider \"nowhere\""),
-            ("acme", "large", "set ACME_KEY"),
-        ] {
-            let error = resolve(&plain, None, Some(&ModelRef::new(provider, model))).unwrap_err();
-            let name = format!("{provider}/{model}");
-            assert!([&name, reason, "demo/..."].iter().all(|part| error.contains(part)), "{error}");
-        }
     }
 }

@@ -9,6 +9,7 @@
 //!   author. Changes that nobody claims (an editor) while a command runs look like the command's.
 //! - What a subagent claims, its parents have claimed, too: whoever takes back a prompt wants all of it undone.
 
+mod changes;
 mod ledger;
 mod undo;
 mod worktree;
@@ -28,6 +29,7 @@ use workspace::{
     snapshot::{Shadow, TreeDiff},
 };
 
+pub(crate) use changes::{Around, Changes};
 pub(crate) use ledger::{Moment, Visit};
 pub(crate) use worktree::Worktree;
 

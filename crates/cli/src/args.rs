@@ -30,6 +30,12 @@ pub(crate) enum Command {
     #[command(after_help = "Works with every OpenCode-compatible server, and with recordings of one. \
         Exits with 1 if there was a violation; warnings alone are no reason to fail.")]
     Check(Check),
+    /// List other people's agents that can be used here
+    #[command(
+        after_help = "Looks for their programs on PATH and where the configuration says. A login is recognised by \
+        the variables and files an agent documents; what is in them is neither read nor shown."
+    )]
+    Agents(Agents),
     #[command(about = "Print the OpenAPI document")]
     Openapi,
 }
@@ -117,6 +123,13 @@ pub(crate) struct Check {
     /// Stop watching a server once everybody who was busy is idle
     #[arg(long)]
     pub(crate) until_idle: bool,
+}
+
+#[derive(Debug, Clone, Copy, Group)]
+pub(crate) struct Agents {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How things are shown.

@@ -1,5 +1,6 @@
 //! What the program can do, one module each.
 
+pub(crate) mod agents;
 pub(crate) mod check;
 pub(crate) mod openapi;
 pub(crate) mod run;

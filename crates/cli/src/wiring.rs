@@ -4,6 +4,7 @@ mod agents;
 mod catalog;
 mod directories;
 mod entry;
+pub(crate) mod external;
 mod figures;
 mod ground;
 mod guidance;

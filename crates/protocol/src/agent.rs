@@ -49,9 +49,66 @@ pub struct Agent {
     /// How many steps a turn may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
+    /// Baton: it is somebody else's program, which can do this much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<Abilities>,
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+/// What works with somebody else's agent. What does not is left undone, and is `false` here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "a list of yes and no is what it is")]
+pub struct Abilities {
+    /// Prompts wait while it is busy.
+    pub queue: bool,
+    /// A prompt can join while it is busy.
+    pub steer: bool,
+    /// It can be stopped.
+    pub abort: bool,
+    /// A conversation goes on after its process or the server was started again.
+    pub resume: bool,
+    /// It asks for permissions.
+    pub permissions: bool,
+    /// It asks questions.
+    pub questions: bool,
+    /// It keeps a todo list.
+    pub todos: bool,
+    /// It tells how many tokens it used.
+    pub tokens: bool,
+    /// It tells what that cost.
+    pub cost: bool,
+    /// Its subagents are child sessions.
+    pub children: bool,
+    /// It tells when it waits before it asks its model again.
+    pub retries: bool,
+    /// It takes files with a prompt.
+    pub attachments: bool,
+    /// What it does to files can be seen as a diff and taken back.
+    pub snapshots: bool,
+    /// Budgets end its turns.
+    pub budgets: bool,
+}
+
+impl Abilities {
+    /// What works with every agent, because Baton does it.
+    pub const LEAST: Self = Self {
+        queue: true,
+        steer: false,
+        abort: true,
+        resume: false,
+        permissions: false,
+        questions: false,
+        todos: false,
+        tokens: false,
+        cost: false,
+        children: false,
+        retries: false,
+        attachments: false,
+        snapshots: true,
+        budgets: true,
+    };
 }
 
 impl Agent {
@@ -72,6 +129,7 @@ impl Agent {
             prompt: None,
             options: Extra::new(),
             steps: None,
+            external: None,
             extra: Extra::new(),
         }
     }

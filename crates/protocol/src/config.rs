@@ -10,6 +10,7 @@ mod agent;
 mod behavior;
 mod bounds;
 mod extend;
+mod external;
 mod permission;
 mod provider;
 mod schema;
@@ -31,6 +32,7 @@ pub use self::{
         False, Formatter, GitReference, LanguageServer, Local, LocalReference, Mcp, McpClient, McpLocal,
         McpLogin, McpRemote, McpSwitch, Plugin, Reference, Remote, Toggle,
     },
+    external::{AcpAgents, Agents, OpenCode, PermissionMode, Program},
     permission::{Ordered, Permission, PermissionRule},
     provider::{
         CostConfig, InterleavedConfig, LimitConfig, ModalitiesConfig, Modality, ModelConfig, ModelProvider,
@@ -165,6 +167,12 @@ pub struct Config {
     /// Baton: bounds of waits and repetitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Baton: other people's agents that are known by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
+    /// Baton: agents that speak the Agent Client Protocol, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub acp: AcpAgents,
     /// Keys this version does not know; secrets are left out when they are sent.
     #[serde(flatten, serialize_with = "crate::secret::serialize")]
     #[schemars(skip)]
@@ -266,6 +274,8 @@ mod tests {
             "sandbox": "workspace-write",
             "webfetch": { "private_addresses": true },
             "limits": { "request_seconds": 60, "request_reply": "reject" },
+            "agents": { "codex": { "enabled": false }, "opencode-agent": { "url": "http://127.0.0.1:4096" } },
+            "acp": { "mine": { "command": ["mine", "--acp"], "models": ["large"], "permission_mode": "plan" } },
         })
     }
 

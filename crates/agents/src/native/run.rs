@@ -11,9 +11,10 @@ use protocol::{Message, MessageError, MessageId, MessageWithParts, PartBody, Tur
 use tokio::time::{timeout, timeout_at};
 use workspace::files::Root;
 
+use crate::budget::Meter;
+use crate::snapshots::Changes;
+
 use super::background::Background;
-use super::budget::Meter;
-use super::changes::Changes;
 use super::compaction::{self, Why};
 use super::doom::Doom;
 use super::guidance::Instruction;

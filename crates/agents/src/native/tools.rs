@@ -33,8 +33,9 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use workspace::files::Root;
 
+use crate::snapshots::Changes;
+
 use super::background::Background;
-use super::changes::Changes;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};

@@ -1,6 +1,11 @@
 //! The agents there are: the built-in ones, changed and joined by those that people configure.
 
-use ::agents::native::{built_in, permission::defaults};
+use std::sync::Arc;
+
+use ::agents::{
+    native::{built_in, permission::defaults},
+    roster::External,
+};
 use protocol::{
     agent::{Agent, AgentMode},
     config::{AgentConfig, Config},
@@ -10,13 +15,14 @@ use protocol::{
 use store::files::{Environment, permission};
 
 /// The agents, the default one first: that is the one prompts get that name none.
-pub(super) fn all(environment: &Environment, config: &Config) -> Vec<Agent> {
+pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dyn External>]) -> Vec<Agent> {
     let home = environment.home();
     let rules = |written: &Option<_>| -> Vec<Rule> {
         written.as_ref().map(|written| permission::rules(written, home.as_deref())).unwrap_or_default()
     };
     let everybody = rules(&config.permission);
     let mut agents = built_in(&everybody);
+    agents.extend(external.iter().map(|external| external.about().agent()));
     for (name, written) in &config.agent {
         let place = agents.iter().position(|agent| agent.name == *name);
         if written.disable == Some(true) {
@@ -81,7 +87,7 @@ mod tests {
 
     fn agents(config: serde_json::Value) -> Vec<Agent> {
         let environment = Environment::of([("HOME", "/h")]);
-        all(&environment, &serde_json::from_value(config).unwrap())
+        all(&environment, &serde_json::from_value(config).unwrap(), &[])
     }
 
     fn names(agents: &[Agent]) -> Vec<&str> {

@@ -1,5 +1,6 @@
 //! Providers and their models as clients list them: everything but the keys.
 
+use ::agents::roster::{About, DEFAULT_MODEL};
 use llm::{
     catalogue::{self, Price, Status},
     demo::{self, Demo},
@@ -33,6 +34,28 @@ pub(super) fn provider(demo: &Demo) -> Provider {
         env: Vec::new(),
         options: Extra::new(),
         models: models.collect(),
+        extra: Extra::new(),
+    }
+}
+
+/// Somebody else's agent, as a provider of its own models. What they cost and hold is for the agent to know.
+pub(super) fn external(about: &About) -> Provider {
+    let listed = |id: &String| {
+        let mut model = model(id, &about.name);
+        model.provider_id.clone_from(&about.id);
+        model.family = Some(about.id.clone());
+        model.name = if id == DEFAULT_MODEL { about.name.clone() } else { format!("{} {id}", about.name) };
+        model.capabilities.attachment = about.abilities.attachments;
+        model.limit = ModelLimit { context: 0, input: None, output: 0, extra: Rest::NONE };
+        (id.clone(), model)
+    };
+    Provider {
+        id: about.id.clone(),
+        name: about.name.clone(),
+        source: ProviderSource::Custom,
+        env: Vec::new(),
+        options: Extra::new(),
+        models: about.models.iter().map(listed).collect(),
         extra: Extra::new(),
     }
 }

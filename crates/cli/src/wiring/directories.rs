@@ -12,9 +12,8 @@ use std::{
     time::Duration,
 };
 
-use ::agents::native::mcp::Servers;
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::future::{BoxFuture, FutureExt, join, join_all};
 use protocol::{
     Session,
     login::Login,
@@ -104,9 +103,11 @@ impl Directories {
     /// Ends what setups have started. Whoever is making one meanwhile has started nothing yet.
     pub(super) async fn close(&self) {
         let slots: Vec<Arc<Slot>> = self.lock().drain().map(|(_, slot)| slot).collect();
-        let setups = slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone());
-        let servers: Vec<Servers> = setups.map(|setup| setup.mcp.clone()).collect();
-        join_all(servers.iter().map(Servers::close)).await;
+        let setups: Vec<Arc<Setup>> =
+            slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone()).collect();
+        let servers = join_all(setups.iter().map(|setup| setup.mcp.close()));
+        let agents = setups.iter().flat_map(|setup| &setup.roster.external);
+        join(servers, join_all(agents.map(|agent| agent.close()))).await;
     }
 
     fn slot(&self, directory: &str) -> Arc<Slot> {

@@ -3,10 +3,10 @@
 use std::{
     fmt,
     sync::Arc,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ::agents::Snapshots;
+use ::agents::{Snapshots, roster::Threads};
 use engine::{
     bus::Bus,
     mint::Mint,
@@ -31,6 +31,9 @@ const OUTPUTS: &str = "tool-output";
 /// What the files of worktrees were, in the data directory.
 const SNAPSHOTS: &str = "snapshot";
 
+/// What sessions are called by other people's agents, in the data directory.
+const THREADS: &str = "threads";
+
 /// The same for every directory, and for as long as the program runs.
 pub(super) struct Ground {
     pub(super) environment: Environment,
@@ -41,6 +44,8 @@ pub(super) struct Ground {
     pub(super) shelf: Shelf,
     /// Several directories may be in one worktree.
     pub(super) snapshots: Arc<Snapshots>,
+    /// Which conversation of somebody else's agent a session is.
+    pub(super) threads: Threads,
     /// Tells clients what no session tells.
     pub(super) announcer: Announcer,
     pub(super) clock: Arc<dyn Clock>,
@@ -62,6 +67,7 @@ impl Ground {
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
+            threads: threads(&places, clock.as_ref()),
             announcer: Announcer { bus: bus.clone(), mint },
             places,
             clock,
@@ -92,12 +98,27 @@ fn demo(options: &Options) -> Result<Demo, Failure> {
 /// The directory for whole outputs, which is rid of old ones meanwhile.
 fn shelf(places: &Places, clock: &dyn Clock) -> Shelf {
     let shelf = Shelf::new(places.data.join(OUTPUTS));
-    let old = shelf.clone();
-    let now = Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0));
+    let (old, now) = (shelf.clone(), time(clock));
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
+        if let Err(error) = old.sweep(now, RETENTION) {
             tracing::warn!(%error, "old outputs of tools could not be removed");
         }
     });
     shelf
+}
+
+/// The directory for what sessions are called elsewhere, which is rid of old ones meanwhile.
+fn threads(places: &Places, clock: &dyn Clock) -> Threads {
+    let threads = Threads::new(places.data.join(THREADS));
+    let (old, now) = (threads.clone(), time(clock));
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = old.sweep(now) {
+            tracing::warn!(%error, "what old sessions are called by other agents could not be removed");
+        }
+    });
+    threads
+}
+
+fn time(clock: &dyn Clock) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0))
 }

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use ::agents::native::{self, SandboxOptions, Skill, ToolOptions};
+use ::agents::{
+    native::{self, SandboxOptions, Skill, ToolOptions},
+    roster::External,
+};
 use engine::limits::Limits;
 use protocol::{
     agent::Agent,
@@ -26,6 +29,7 @@ pub(super) fn native(
     settings: &Arc<Settings>,
     agents: Vec<Agent>,
     models: &BTreeMap<String, Arc<dyn llm::Model>>,
+    external: &[Arc<dyn External>],
     hidden: Vec<String>,
 ) -> native::Options {
     let config = &settings.loaded.config;
@@ -36,9 +40,11 @@ pub(super) fn native(
         }
         known
     });
+    let is_unknown = |model: &&String| {
+        providers::known(model, models).or_else(|| providers::run_elsewhere(model, external)).is_none()
+    };
     for (agent, written) in &config.agent {
-        if let Some(model) = written.model.as_ref().filter(|model| providers::known(model, models).is_none())
-        {
+        if let Some(model) = written.model.as_ref().filter(is_unknown) {
             tracing::warn!(agent, model, "the model of an agent is not known");
         }
     }

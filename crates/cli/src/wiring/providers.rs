@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use ::agents::roster::{External, known};
 use llm::{
     Catalogue, Client, HttpModel, Secret,
     catalogue::{self, Model, OLLAMA, Provider},
@@ -229,6 +230,12 @@ pub(super) fn missing(settings: &Settings, id: &str) -> Option<String> {
     if config.provider.contains_key(id) {
         return Some(format!("{id} is configured, but has no key, no address or no model that can be asked"));
     }
+    if let Some(agent) = known::find(id) {
+        return Some(format!(
+            "{} is not installed or switched off; `baton agents` shows what was found",
+            agent.name
+        ));
+    }
     let catalogue = Catalogue::built_in().ok()?;
     let entry = catalogue.entries().find(|entry| entry.id == id)?;
     let variables = match entry.env.as_slice() {
@@ -240,10 +247,15 @@ pub(super) fn missing(settings: &Settings, id: &str) -> Option<String> {
 
 /// The model for who names none: the configured one, else the best there is, else the demo. A configured model
 /// that cannot be asked is not replaced by one of somebody else's.
-pub(super) fn default_model(config: &Config, best: Option<ModelRef>, models: &Models) -> ModelRef {
+pub(super) fn default_model(
+    config: &Config,
+    best: Option<ModelRef>,
+    models: &Models,
+    external: &[Arc<dyn External>],
+) -> ModelRef {
     let demo = ModelRef::new(demo::PROVIDER, demo::BATON);
     let Some(written) = &config.model else { return best.unwrap_or(demo) };
-    known(written, models).unwrap_or_else(|| {
+    known(written, models).or_else(|| run_elsewhere(written, external)).unwrap_or_else(|| {
         tracing::warn!(model = written, "the configured model is not known; using {}", catalog::name(&demo));
         demo
     })
@@ -253,6 +265,13 @@ pub(super) fn default_model(config: &Config, best: Option<ModelRef>, models: &Mo
 pub(super) fn known(written: &str, models: &Models) -> Option<ModelRef> {
     let (provider, model) = written.split_once('/')?;
     models.get(provider)?.knows(model).then(|| ModelRef::new(provider, model))
+}
+
+/// A model that was written as `provider/model`, if somebody else's agent runs it.
+pub(super) fn run_elsewhere(written: &str, external: &[Arc<dyn External>]) -> Option<ModelRef> {
+    let (provider, model) = written.split_once('/')?;
+    let about = external.iter().map(|external| external.about()).find(|about| about.id == provider)?;
+    about.knows(model).then(|| ModelRef::new(provider, model))
 }
 
 fn is_enabled(config: &Config, id: &str) -> bool {

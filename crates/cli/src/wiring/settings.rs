@@ -96,7 +96,7 @@ fn repositories(directory: &Path) -> Trace {
 }
 
 /// A directory and the repository around it.
-pub(super) async fn site(directory: PathBuf) -> Site {
+pub(crate) async fn site(directory: PathBuf) -> Site {
     let worktree =
         Repository::find(&directory).await.map_or_else(|| PathBuf::from("/"), |found| found.worktree);
     Site { directory, worktree }

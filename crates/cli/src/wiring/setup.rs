@@ -5,13 +5,15 @@ use std::sync::Arc;
 use ::agents::{
     Missing, Roster,
     native::{self, Native, mcp::Servers},
+    roster::External,
 };
 use llm::demo;
+use protocol::config::Config;
 use server::{Instance, instance::Invalid};
 use store::files::{commands, redacted};
 
 use super::{
-    agents, catalog,
+    agents, catalog, external,
     ground::Ground,
     mcp::{self, Shown},
     options,
@@ -51,30 +53,56 @@ impl Setup {
             Some(before) => before.mcp.clone(),
             None => mcp::servers(&ground.announcer, directory, config, hidden(&providers)).await,
         };
-        let shown =
-            Instance { mcp: Some(Arc::new(Shown(mcp.clone()))), ..shown(ground, &settings, &providers) };
-        let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone());
+        let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
+            Some(before) => before.roster.external.clone(),
+            None => external::runners(ground, &settings)?,
+        };
+        let shown = Instance {
+            mcp: Some(Arc::new(Shown(mcp.clone()))),
+            ..shown(ground, &settings, &providers, &external)
+        };
+        let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone(), external);
         Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp })
     }
 
     /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.
     pub(super) fn is_busy(&self) -> bool {
-        Arc::strong_count(&self.roster.runner) > 1
+        let Roster { runner, external, .. } = &self.roster;
+        Arc::strong_count(runner) > 1 || external.iter().any(|runner| Arc::strong_count(runner) > 1)
     }
 }
 
-fn shown(ground: &Ground, settings: &Settings, providers: &Providers) -> Instance {
+/// Whether other people's agents are set up alike. If so their processes may go on.
+fn has_same_agents(one: &Settings, other: &Settings) -> bool {
+    let about = |settings: &Settings| {
+        let Config { agents, acp, snapshot, budget, .. } = settings.loaded.config.clone();
+        (agents, acp, snapshot, budget)
+    };
+    about(one) == about(other)
+}
+
+fn shown(
+    ground: &Ground,
+    settings: &Settings,
+    providers: &Providers,
+    external: &[Arc<dyn External>],
+) -> Instance {
     let config = redacted(&settings.loaded.config);
     let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
     let defaults = providers
         .listed()
         .filter_map(|live| Some((live.provider.id.clone(), live.provider.default_model()?.id.clone())));
     let listed = providers.listed().map(|live| catalog::listed(live, &config));
+    let others = external.iter().map(|external| catalog::external(external.about()));
+    let other_defaults = external.iter().map(|external| {
+        let about = external.about();
+        (about.id.clone(), about.models.first().cloned().unwrap_or_default())
+    });
     let skills: Vec<_> = settings.skills.values().cloned().collect();
     Instance {
-        providers: listed.chain([catalog::provider(&ground.demo)]).collect(),
-        default_models: defaults.chain([demo_default]).collect(),
-        agents: agents::all(&settings.environment, &settings.loaded.config),
+        providers: listed.chain(others).chain([catalog::provider(&ground.demo)]).collect(),
+        default_models: defaults.chain(other_defaults).chain([demo_default]).collect(),
+        agents: agents::all(&settings.environment, &settings.loaded.config, external),
         commands: native::commands::all(commands(&settings.loaded.config), &skills),
         skills,
         hidden: hidden(providers),
@@ -89,12 +117,14 @@ fn roster(
     shown: &Instance,
     providers: Providers,
     mcp: Servers,
+    external: Vec<Arc<dyn External>>,
 ) -> (Roster, Native) {
     let default = providers.default_choice();
     let mut models = providers.into_models(&ground.client);
     models.insert(demo::PROVIDER.to_owned(), ground.demo.clone());
-    let model = providers::default_model(&settings.loaded.config, default, &models);
-    let options = options::native(ground, settings, shown.agents.clone(), &models, shown.hidden.clone());
+    let model = providers::default_model(&settings.loaded.config, default, &models, &external);
+    let options =
+        options::native(ground, settings, shown.agents.clone(), &models, &external, shown.hidden.clone());
     let options = native::Options { mcp: mcp.clone(), ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
@@ -107,6 +137,7 @@ fn roster(
         model,
         missing,
         runner: Arc::new(native.clone()),
+        external,
     };
     (roster, native)
 }

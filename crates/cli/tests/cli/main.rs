@@ -8,6 +8,7 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+mod agents;
 mod change;
 mod check;
 mod config;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tally::Tally;
 use crate::{
-    limits::{HISTORY_PAGE, MAX_DEPTH},
+    limits::{HISTORY_PAGE, MAX_CALLS, MAX_DEPTH},
     ports::{self, ChildEnd, ChildSpec, Cursor, Hooks, Listing, Page, Reads},
 };
 
@@ -119,6 +119,33 @@ impl Child {
 }
 
 impl Turn {
+    /// The same turn for somebody who works under supervision: what they say comes out of the receiver and reaches the
+    /// session only if it is [passed](Turn::pass) on, and they can be stopped by themselves. An answer that this run was
+    /// started with is theirs from now on.
+    pub fn tapped(&mut self) -> (Turn, mpsc::Receiver<Call>) {
+        let (calls, heard) = mpsc::channel(MAX_CALLS);
+        let turn = Turn {
+            session: self.session.clone(),
+            prompt: self.prompt.clone(),
+            agent: self.agent.clone(),
+            model: self.model.clone(),
+            calls,
+            reads: Arc::clone(&self.reads),
+            cancel: self.cancel.child_token(),
+            tally: Arc::clone(&self.tally),
+            signals: Arc::clone(&self.signals),
+            resume: self.resume.take(),
+            hooks: Arc::clone(&self.hooks),
+        };
+        (turn, heard)
+    }
+
+    /// Passes on what somebody under supervision has said.
+    pub async fn pass(&self, call: Call) {
+        // The actor outlives its runner; a closed channel can only mean that this run is over.
+        let _ = self.calls.send(call).await;
+    }
+
     /// What this turn has used, in this run and in those before it.
     pub fn tally(&self) -> &Tally {
         &self.tally

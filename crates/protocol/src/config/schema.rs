@@ -79,7 +79,9 @@ mod tests {
     #[test]
     fn every_key_of_opencode_is_known_and_described() {
         let schema = schema();
-        for name in OPENCODE.split_whitespace().chain(["budget", "sandbox", "webfetch", "limits"]) {
+        for name in
+            OPENCODE.split_whitespace().chain(["budget", "sandbox", "webfetch", "limits", "agents", "acp"])
+        {
             assert!(schema["properties"][name]["description"].is_string(), "{name}");
         }
     }

@@ -72,6 +72,7 @@ impl Runners for OneRunner {
             model: ModelRef::new("demo", "simple"),
             missing: Arc::new(|_| None),
             runner: Arc::new(self.0.clone()),
+            external: Vec::new(),
         };
         async move { roster.command(session, input).await }.boxed()
     }

@@ -14,11 +14,11 @@ use super::nearby::Loaded;
 use super::{By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, truncate};
 use crate::native::attempt::Called;
 use crate::native::background::Background;
-use crate::native::changes::Changes;
 use crate::native::doom::Doom;
 use crate::native::limits;
 use crate::native::mcp::Servers;
 use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
+use crate::snapshots::Changes;
 
 /// Most tools that are named to a model that called one there is not.
 const MAX_NAMES: usize = 200;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Counts what one turn uses, in all its runs. What its children and its title use counts as well.
 #[derive(Debug)]
-pub(super) struct Meter<'a> {
+pub(crate) struct Meter<'a> {
     budget: &'a Budget,
     /// What the whole turn has used.
     tally: &'a Tally,
@@ -37,7 +37,7 @@ enum Scope {
 
 impl<'a> Meter<'a> {
     /// Starts to count.
-    pub(super) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
+    pub(crate) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
         let mut before = used([&turn.session]);
         let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
@@ -53,12 +53,12 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts a step.
-    pub(super) fn step(&mut self, cost: Number, tokens: &Tokens) {
+    pub(crate) fn step(&mut self, cost: Number, tokens: &Tokens) {
         self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
     /// Counts what the children have used meanwhile.
-    pub(super) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
+    pub(crate) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
         let children = self.of_children(turn).await?;
         self.tally.add(children.without(self.children));
         self.children = children;
@@ -74,7 +74,7 @@ impl<'a> Meter<'a> {
     }
 
     /// When the time is up, and the sentence for it.
-    pub(super) fn deadline(&self) -> Option<(Instant, String)> {
+    pub(crate) fn deadline(&self) -> Option<(Instant, String)> {
         let budget = &self.budget.minutes;
         let left = |from: Instant, minutes: f64, used: Duration| {
             let all = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
@@ -98,7 +98,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Why there may be no further step, if there may be none.
-    pub(super) fn exceeded(&self) -> Option<String> {
+    pub(crate) fn exceeded(&self) -> Option<String> {
         let turn = self.tally.used();
         let session = self.before.and(turn.without(self.earlier));
         let Budget { cost, tokens, steps, minutes: _ } = self.budget;

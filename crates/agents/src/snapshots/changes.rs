@@ -1,7 +1,7 @@
 //! What a turn does to files: snapshots around what can change them, and whose change it was.
 //!
 //! A snapshot is taken at the beginning of a turn, before the first thing in a step that writes, and after the last.
-//! Steps that only talk or read cost nothing. See [`crate::snapshots`] for how the changes of several sessions are told
+//! Steps that only talk or read cost nothing. See the module above for how the changes of several sessions are told
 //! apart.
 //!
 //! An abort stops what looks at files before something is done to them. It does not stop what looks afterwards, as far
@@ -18,10 +18,10 @@ use protocol::{AgentEvent, Extra};
 use tokio_util::sync::CancellationToken;
 use workspace::snapshot::Tree;
 
-use crate::snapshots::{Moment, Snapshots, Visit, Worktree};
+use super::{Moment, Snapshots, Visit, Worktree};
 
 /// The changes of one turn.
-pub(super) struct Changes<'a> {
+pub(crate) struct Changes<'a> {
     turn: &'a Turn,
     /// Nothing where no snapshots are taken.
     place: Option<Place>,
@@ -55,14 +55,14 @@ struct Step {
 }
 
 /// What a command is compared with when it is done.
-pub(super) struct Around {
+pub(crate) struct Around {
     since: Moment,
     before: Tree,
 }
 
 impl<'a> Changes<'a> {
     /// Gets ready for a turn.
-    pub(super) async fn new(snapshots: Option<&Snapshots>, turn: &'a Turn) -> Self {
+    pub(crate) async fn new(snapshots: Option<&Snapshots>, turn: &'a Turn) -> Self {
         let worktree = match snapshots {
             Some(snapshots) => snapshots.open_soon(&turn.session).await,
             None => None,
@@ -86,7 +86,7 @@ impl<'a> Changes<'a> {
     }
 
     /// A step begins: the tree as far as it is known.
-    pub(super) async fn begin(&self) -> Option<String> {
+    pub(crate) async fn begin(&self) -> Option<String> {
         let place = self.place.as_ref()?;
         self.state().step = Step { since: Some(place.visit.moment()), ..Step::default() };
         let latest = self.state().latest.clone();
@@ -97,7 +97,7 @@ impl<'a> Changes<'a> {
 
     /// Files are about to be written. Claimed now and once more afterwards, so that whoever compares in between, or
     /// begins to, knows whose they are.
-    pub(super) async fn before(&self, files: impl IntoIterator<Item = &Path>) {
+    pub(crate) async fn before(&self, files: impl IntoIterator<Item = &Path>) {
         let Some(place) = &self.place else { return };
         if self.state().step.before.is_none() {
             let before = self.track(place, self.turn.cancellation()).await;
@@ -107,7 +107,7 @@ impl<'a> Changes<'a> {
     }
 
     /// A file was written.
-    pub(super) fn wrote(&self, file: &Path) {
+    pub(crate) fn wrote(&self, file: &Path) {
         if let Some(place) = &self.place {
             self.claim(place, [file]);
         }
@@ -119,7 +119,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Something is about to run that may write anything.
-    pub(super) async fn around(&self) -> Option<Around> {
+    pub(crate) async fn around(&self) -> Option<Around> {
         let place = self.place.as_ref()?;
         let since = place.visit.moment();
         let before = self.track(place, self.turn.cancellation()).await?;
@@ -128,7 +128,7 @@ impl<'a> Changes<'a> {
     }
 
     /// It has run: what has changed and is nobody else's is ours.
-    pub(super) async fn settle(&self, around: Option<Around>) {
+    pub(crate) async fn settle(&self, around: Option<Around>) {
         let (Some(place), Some(Around { since, before })) = (&self.place, around) else { return };
         let unstopped = CancellationToken::new();
         let Some(after) = self.track(place, &unstopped).await else { return };
@@ -140,7 +140,7 @@ impl<'a> Changes<'a> {
 
     /// A step ends: the tree as far as it is known, and what the step has changed. After that nothing until the next
     /// one begins.
-    pub(super) async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
+    pub(crate) async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
         let Some(place) = &self.place else { return (None, None) };
         let step = std::mem::take(&mut self.state().step);
         let patch = self.patch(place, step).await;
@@ -191,7 +191,7 @@ impl<'a> Changes<'a> {
     }
 
     /// What the turn and the session have changed altogether.
-    pub(super) async fn diffed(&self) -> Option<AgentEvent> {
+    pub(crate) async fn diffed(&self) -> Option<AgentEvent> {
         let worktree = &self.place.as_ref()?.worktree;
         let (prompt, session, latest) = {
             let state = self.state();

@@ -1,0 +1,5 @@
+//! Turns of other people's agents, in an engine of their own.
+
+mod choice;
+mod watched;
+pub(crate) mod world;

@@ -1,0 +1,195 @@
+//! What is done for every agent: files can be taken back, budgets hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::ports::Runner;
+use engine::session::Turn;
+use futures::future::{self, BoxFuture, FutureExt};
+use protocol::agent::Abilities;
+use protocol::config::Budget;
+use protocol::message::Finish;
+use protocol::number::Number;
+use protocol::session::Tokens;
+use protocol::{AgentEvent, EndReason, EventBody, Extra, PartBody, TurnEnd};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::world::World;
+use crate::Snapshots;
+use crate::roster::{About, External, Watched};
+
+/// An agent that does a fixed thing.
+struct Fixed {
+    about: About,
+    deed: Deed,
+}
+
+#[derive(Clone, Copy)]
+enum Deed {
+    /// Takes two steps: one that changes a file and one that talks.
+    Edits,
+    /// Changes a file and then waits to be stopped.
+    Hangs,
+    /// Takes steps until it is stopped.
+    Goes,
+}
+
+impl Runner for Fixed {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        let deed = self.deed;
+        async move {
+            match deed {
+                Deed::Edits => {
+                    edit(&turn).await;
+                    finish(&turn).await;
+                    turn.emit(AgentEvent::step_started()).await;
+                    finish(&turn).await;
+                    TurnEnd::Completed
+                }
+                Deed::Hangs => {
+                    edit(&turn).await;
+                    turn.cancelled().await;
+                    TurnEnd::Cancelled
+                }
+                Deed::Goes => {
+                    while !turn.cancellation().is_cancelled() {
+                        turn.emit(AgentEvent::step_started()).await;
+                        finish(&turn).await;
+                        tokio::task::yield_now().await;
+                    }
+                    TurnEnd::Cancelled
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl External for Fixed {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        future::ready(()).boxed()
+    }
+}
+
+async fn edit(turn: &Turn) {
+    turn.emit(AgentEvent::step_started()).await;
+    let call = || "call_1".to_owned();
+    let running = AgentEvent::ToolRunning {
+        call: call(),
+        tool: "edit".into(),
+        input: Extra::new(),
+        title: None,
+        metadata: None,
+    };
+    turn.emit(running).await;
+    // What the session has stored has passed whoever watches.
+    turn.history().await.unwrap();
+    let file = std::path::Path::new(&turn.session.directory).join("README.md");
+    std::fs::write(file, "changed\n").unwrap();
+    let done = AgentEvent::ToolCompleted {
+        call: call(),
+        output: String::new(),
+        title: String::new(),
+        metadata: Extra::new(),
+        attachments: Vec::new(),
+    };
+    turn.emit(done).await;
+}
+
+async fn finish(turn: &Turn) {
+    let tokens = Tokens { input: 10, ..Tokens::default() };
+    let (reason, cost) = (Finish::Stop, Number(0.5));
+    turn.emit(AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error: None })
+        .await;
+}
+
+fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Arc<dyn Runner> {
+    let about = About {
+        id: "stranger".into(),
+        name: "Stranger".into(),
+        description: String::new(),
+        models: vec!["default".into()],
+        has_providers: false,
+        abilities: Abilities::LEAST,
+    };
+    let budget: Budget = serde_json::from_value(budget).unwrap();
+    Arc::new(Watched::new(Arc::new(Fixed { about, deed }), snapshots, budget))
+}
+
+#[tokio::test]
+async fn what_it_does_to_files_is_shown_and_can_be_taken_back() {
+    let data = TempDir::new().unwrap();
+    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let mut world = World::new(watched(Deed::Edits, snapshots.clone(), json!({})), snapshots).await;
+    world.commit().await;
+    let session = world.session().await;
+    assert_eq!(world.turn(&session, "change it").await, EndReason::Completed);
+    let patches: Vec<_> = world
+        .parts(&session.id)
+        .await
+        .into_iter()
+        .filter_map(|part| if let PartBody::Patch(patch) = part { Some(patch.files) } else { None })
+        .collect();
+    assert_eq!(patches, [[format!("{}/README.md", world.directory())]], "one step has changed one file");
+    let diffs = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::SessionDiff(it) => Some(it.diff.clone()),
+        _ => None,
+    });
+    let last = diffs.last().expect("the session's diff is told");
+    assert_eq!(last[0].file.as_deref(), Some("README.md"));
+    assert_eq!(world.read("README.md"), "changed\n");
+    let prompt = world.messages(&session.id).await[0].info.id().clone();
+    world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    assert_eq!(world.read("README.md"), "# A project\n\nEnd of file.\n");
+}
+
+#[tokio::test]
+async fn an_aborted_step_says_what_it_has_changed() {
+    let data = TempDir::new().unwrap();
+    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let mut world = World::new(watched(Deed::Hangs, snapshots.clone(), json!({})), snapshots).await;
+    world.commit().await;
+    let session = world.session().await;
+    world.submit(&session, "change it").await;
+    world.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, protocol::ToolState::Completed(_))))).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(world.until_idle(&session).await, EndReason::Aborted);
+    let parts = world.parts(&session.id).await;
+    assert!(parts.iter().any(|part| matches!(part, PartBody::Patch(_))), "{parts:?}");
+}
+
+#[tokio::test]
+async fn a_budget_stops_it() {
+    for (budget, steps) in [
+        (json!({ "steps": { "turn": 3 } }), 3),
+        (json!({ "cost": { "turn": 1 } }), 2),
+        (json!({ "tokens": { "session": 40 } }), 4),
+    ] {
+        let mut world = World::new(watched(Deed::Goes, None, budget.clone()), None).await;
+        let session = world.session().await;
+        assert_eq!(world.turn(&session, "go on").await, EndReason::Budget, "{budget}");
+        let finished = world
+            .parts(&session.id)
+            .await
+            .iter()
+            .filter(|part| matches!(part, PartBody::StepFinish(_)))
+            .count();
+        assert!(finished >= steps, "{budget}: {finished} steps");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_is_a_budget_too() {
+    let mut world = World::new(watched(Deed::Hangs, None, json!({ "minutes": { "turn": 30 } })), None).await;
+    let session = world.session().await;
+    let begun = tokio::time::Instant::now();
+    world.submit(&session, "take your time").await;
+    tokio::time::advance(Duration::from_mins(29)).await;
+    assert_eq!(world.until_idle(&session).await, EndReason::Budget);
+    assert!(begun.elapsed() >= Duration::from_mins(30));
+}

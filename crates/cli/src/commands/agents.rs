@@ -1,0 +1,200 @@
+//! `baton agents`: which other people's agents there are, their versions, and whether somebody is logged in.
+
+mod login;
+
+use std::{path::Path, time::Duration};
+
+use futures::future::join_all;
+use owo_colors::OwoColorize;
+use serde::Serialize;
+use store::files::{Environment, load};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Exit as Ended, Spec};
+
+use crate::{
+    args::Agents,
+    environment,
+    exit::{Exit, Failure},
+    terminal,
+    wiring::external::{self, Candidate, site},
+};
+
+/// How long a program may take to say its version.
+const VERSION: Duration = Duration::from_secs(5);
+
+/// How much of what a program says is taken for its version, in characters.
+const LONGEST_VERSION: usize = 40;
+
+/// What is known about an agent.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    id: String,
+    name: String,
+    /// Whether there is such a program, or a server in its place.
+    found: bool,
+    /// Whether it may be used.
+    enabled: bool,
+    /// Where it is, or where it was looked for.
+    place: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    /// What shows that somebody is logged in: the name of a variable or of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login: Option<String>,
+    /// Absent where nobody can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logged_in: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Lists them.
+pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
+    let environment = Environment::capture();
+    let unusable = |message: String| Failure::usage(format!("the configuration cannot be used\n{message}"));
+    let loaded =
+        load(&environment, &site(here.clone()).await).map_err(|error| unusable(error.to_string()))?;
+    let candidates =
+        external::candidates(&environment, &loaded.config).map_err(|invalid| unusable(invalid.message))?;
+    let rows = join_all(candidates.iter().map(|candidate| row(&environment, &here, candidate))).await;
+    let shown = if options.json { json(&rows)? } else { table(&rows) };
+    terminal::write(&shown)
+        .map_err(|error| Failure::error(format!("the list cannot be printed: {error}")))?;
+    Ok(Exit::Completed)
+}
+
+async fn row(environment: &Environment, here: &Path, candidate: &Candidate) -> Row {
+    let is_remote = candidate.written.url.is_some();
+    let version = match &candidate.written.url {
+        _ if !candidate.is_there || !candidate.is_enabled() => None,
+        Some(url) => remote_version(url).await,
+        None => version(here, candidate).await,
+    };
+    let logins = candidate.known.filter(|_| !is_remote).map(|known| known.logins);
+    let login = logins.and_then(|logins| login::find(environment, &candidate.written.environment.0, logins));
+    let logged_in = logins.map(|_| login.is_some());
+    let place = candidate.written.url.clone().or_else(|| candidate.command.first().cloned());
+    let mut row = Row {
+        id: candidate.id.clone(),
+        name: candidate.name.clone(),
+        found: candidate.is_there,
+        enabled: candidate.is_enabled(),
+        place: place.unwrap_or_default(),
+        version,
+        login,
+        logged_in,
+        hint: None,
+    };
+    row.hint = hint(candidate, &row);
+    row
+}
+
+/// What to do about an agent that cannot be used.
+fn hint(candidate: &Candidate, row: &Row) -> Option<String> {
+    if !row.enabled {
+        return Some("it is switched off in the configuration".to_owned());
+    }
+    if !row.found {
+        return Some(format!("`{}` is not on PATH", row.place));
+    }
+    if candidate.written.url.is_some() && row.version.is_none() {
+        return Some("no server answers there".to_owned());
+    }
+    let known = candidate.known.filter(|_| row.logged_in == Some(false))?;
+    Some(format!("no login was found: {}", known.hint))
+}
+
+/// The version that a program tells of itself, if it does so in time.
+async fn version(here: &Path, candidate: &Candidate) -> Option<String> {
+    let program = candidate.command.first()?;
+    let mut spec = Spec::new(program, here, VERSION).args(["--version"]).hide(environment::PASSWORDS);
+    spec.environment =
+        candidate.written.environment.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    spec.mute_errors = true;
+    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.ok()?;
+    if done.exit == Ended::Code(0) { number(&done.output.text()) } else { None }
+}
+
+async fn remote_version(url: &str) -> Option<String> {
+    let client = client::Client::new(url).ok()?;
+    let health = timeout(VERSION, client.health()).await.ok()?.ok()?;
+    number(&health.version)
+}
+
+/// The first word that looks like a version. What a program prints may hold anything, so only such words are shown.
+fn number(text: &str) -> Option<String> {
+    let plain = |it: char| it.is_ascii_alphanumeric() || "._-+".contains(it);
+    let looks = |word: &&str| {
+        word.starts_with(|it: char| it.is_ascii_digit()) && word.contains('.') && word.chars().all(plain)
+    };
+    let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v'));
+    words.find(looks).map(|word| word.chars().take(LONGEST_VERSION).collect())
+}
+
+fn json(rows: &[Row]) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(rows);
+    text.map(|text| text + "\n")
+        .map_err(|error| Failure::error(format!("the list cannot be written: {error}")))
+}
+
+/// The list for people: those that are there first, then the names of the others.
+fn table(rows: &[Row]) -> String {
+    let (there, missing): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.found);
+    let mut text = String::new();
+    let width = |of: fn(&Row) -> usize| there.iter().map(|row| of(row)).max().unwrap_or(0);
+    let (ids, versions) = (width(|row| row.id.len()), width(|row| shown_version(row).len()).max(7));
+    for row in &there {
+        let state = match row.logged_in {
+            _ if !row.enabled => "off".yellow().to_string(),
+            Some(true) => format!("{} ({})", "logged in".green(), row.login.as_deref().unwrap_or_default()),
+            Some(false) => "not logged in".yellow().to_string(),
+            None => "login unknown".dimmed().to_string(),
+        };
+        text += &format!(
+            "{:ids$}  {:versions$}  {}  {state}\n",
+            row.id.bold(),
+            shown_version(row),
+            row.place.dimmed()
+        );
+        if let Some(hint) = &row.hint {
+            text += &format!("{:ids$}  {} {hint}\n", "", "hint:".cyan());
+        }
+    }
+    if there.is_empty() {
+        text += "No agent was found. The native one needs none.\n";
+    }
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|row| format!("{} ({})", row.id, row.place)).collect();
+        text += &format!("\n{} {}\n", "Not found:".dimmed(), names.join(", "));
+    }
+    text
+}
+
+fn shown_version(row: &Row) -> &str {
+    row.version.as_deref().unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_programs_print() {
+        for (text, version) in [
+            ("2.1.197 (Claude Code)\n", Some("2.1.197")),
+            ("codex-cli 0.166.0", Some("0.166.0")),
+            ("v1.18.33", Some("1.18.33")),
+            ("1.0.0-beta+7", Some("1.0.0-beta+7")),
+            ("no version here. 12", None),
+            ("1.\u{1b}[31m", None),
+            ("", None),
+        ] {
+            assert_eq!(number(text).as_deref(), version, "{text}");
+        }
+        assert_eq!(number(&format!("1.{}", "2".repeat(500))).unwrap().len(), LONGEST_VERSION);
+    }
+}

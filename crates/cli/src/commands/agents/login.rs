@@ -1,0 +1,74 @@
+//! Whether somebody is logged in to an agent. Only names are told, never what is in a variable or a file.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use ::agents::roster::known::{Login, Place};
+use store::files::Environment;
+
+/// What shows that somebody is logged in: the name of a variable, or of a file below the home directory.
+pub(super) fn find(
+    environment: &Environment,
+    configured: &BTreeMap<String, String>,
+    logins: &[Login],
+) -> Option<String> {
+    let text = |name: &str| configured.get(name).map(String::as_str).or_else(|| environment.text(name));
+    let is_set = |name: &str| text(name).is_some_and(|value| !value.trim().is_empty());
+    logins.iter().find_map(|login| match *login {
+        Login::Variable(name) => is_set(name).then(|| name.to_owned()),
+        Login::File(place, name) => {
+            let base = match place {
+                Place::Home => environment.home()?,
+                Place::Named(variable, below) => match text(variable).filter(|value| !value.is_empty()) {
+                    Some(named) => PathBuf::from(named),
+                    None => environment.home()?.join(below),
+                },
+            };
+            let file = base.join(name);
+            // `{}` is what remains of a file of keys after the last one was removed.
+            let is_filled = file.metadata().is_ok_and(|about| about.is_file() && about.len() > 2);
+            let shown = || match environment
+                .home()
+                .and_then(|home| file.strip_prefix(home).ok().map(PathBuf::from))
+            {
+                Some(below) => format!("~/{}", below.display()),
+                None => file.display().to_string(),
+            };
+            is_filled.then(shown)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const LOGINS: &[Login] =
+        &[Login::Variable("KEY"), Login::File(Place::Named("ITS_HOME", ".it"), "auth.json")];
+
+    #[test]
+    fn a_login_is_a_variable_or_a_file_that_holds_something() {
+        let home = TempDir::new().unwrap();
+        let none = BTreeMap::new();
+        let plain = Environment::of([("HOME", home.path().as_os_str())]);
+        let find_in = |environment: &Environment| find(environment, &none, LOGINS);
+        assert_eq!(find_in(&plain), None);
+        fs::create_dir(home.path().join(".it")).unwrap();
+        fs::write(home.path().join(".it/auth.json"), "{}").unwrap();
+        assert_eq!(find_in(&plain), None, "a file without keys");
+        fs::write(home.path().join(".it/auth.json"), r#"{"key":"sk-1"}"#).unwrap();
+        assert_eq!(find_in(&plain).as_deref(), Some("~/.it/auth.json"));
+        let elsewhere = TempDir::new().unwrap();
+        let moved =
+            Environment::of([("HOME", home.path().as_os_str()), ("ITS_HOME", elsewhere.path().as_os_str())]);
+        assert_eq!(find_in(&moved), None, "the variable says where to look");
+        let keyed = Environment::of([("KEY", "sk-2")]);
+        assert_eq!(find_in(&keyed).as_deref(), Some("KEY"));
+        assert_eq!(find_in(&Environment::of([("KEY", " ")])), None);
+        let configured = BTreeMap::from([("KEY".to_owned(), "sk-3".to_owned())]);
+        assert_eq!(find(&plain, &configured, &LOGINS[..1]).as_deref(), Some("KEY"));
+    }
+}

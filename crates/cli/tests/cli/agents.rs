@@ -1,0 +1,95 @@
+//! `baton agents`, with programs that only say their version.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::{Value, json};
+
+use crate::world::{Ended, World, finish};
+
+/// A program of this name on the PATH of a world.
+fn install(world: &World, name: &str, script: &str) {
+    let bin = world.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let file = bin.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+async fn agents(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = world.command(&[&["agents"], args].concat());
+    command.env("PATH", format!("{}:/usr/bin:/bin", world.path("bin").display()));
+    command.envs(variables.iter().copied());
+    finish(command, "").await
+}
+
+fn named<'a>(rows: &'a Value, id: &str) -> &'a Value {
+    rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_found_is_listed_with_its_version_and_login() {
+    let world = World::new();
+    install(&world, "claude", "echo '2.1.197 (Claude Code)'");
+    install(&world, "codex", "echo 'codex-cli 0.166.0'");
+    install(&world, "gemini", "echo it is broken; exit 3");
+    fs::write(
+        world.project().join("baton.json"),
+        json!({
+            "agents": { "codex": { "environment": { "CODEX_API_KEY": "sk-secret-1" } } },
+            "acp": { "mine": { "command": ["claude", "--acp"] }, "gone": { "command": ["/nowhere/gone"] } },
+        })
+        .to_string(),
+    )
+    .unwrap();
+    let ended = agents(&world, &["--json"], &[("ANTHROPIC_API_KEY", "sk-secret-2")]).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(!ended.stdout.contains("sk-secret"), "{}", ended.stdout);
+    let rows: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let claude = named(&rows, "claude-code");
+    assert_eq!((&claude["version"], &claude["loggedIn"]), (&json!("2.1.197"), &json!(true)));
+    assert_eq!(claude["login"], "ANTHROPIC_API_KEY");
+    assert_eq!(named(&rows, "codex")["login"], "CODEX_API_KEY");
+    let gemini = named(&rows, "acp:gemini");
+    assert_eq!(
+        (&gemini["found"], &gemini["version"], &gemini["loggedIn"]),
+        (&json!(true), &Value::Null, &json!(false))
+    );
+    assert!(gemini["hint"].as_str().unwrap().contains("GEMINI_API_KEY"));
+    assert_eq!(named(&rows, "acp:mine")["loggedIn"], Value::Null, "nobody knows how to tell");
+    assert_eq!(named(&rows, "acp:gone")["hint"], "`/nowhere/gone` is not on PATH");
+    let shown = agents(&world, &[], &[]).await.stdout;
+    assert!(
+        shown.contains("claude-code") && shown.contains("not logged in") && shown.contains("Not found:"),
+        "{shown}"
+    );
+    assert!(!shown.contains('\u{1b}'), "no colours in a pipe");
+}
+
+#[tokio::test]
+async fn a_program_that_never_says_its_version_holds_up_nobody() {
+    let world = World::new();
+    install(&world, "claude", "trap '' TERM; sleep 600 & wait");
+    let begun = std::time::Instant::now();
+    let ended = agents(&world, &["--json"], &[]).await;
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+    let rows: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&named(&rows, "claude-code")["found"], &named(&rows, "claude-code")["version"]),
+        (&json!(true), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_configuration_that_makes_no_sense_is_told() {
+    let world = World::new();
+    for (config, words) in [
+        (json!({ "acp": { "mine": {} } }), "acp.mine: it has no `command`"),
+        (json!({ "agents": { "claude": {} } }), "claude"),
+        (json!({ "agents": { "codex": { "permission_mode": "yolo" } } }), "permission_mode"),
+    ] {
+        fs::write(world.project().join("baton.json"), config.to_string()).unwrap();
+        let ended = agents(&world, &[], &[]).await;
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
