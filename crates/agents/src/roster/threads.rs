@@ -129,12 +129,13 @@ mod tests {
     async fn old_ones_are_forgotten() {
         let directory = tempfile::TempDir::new().unwrap();
         let threads = Threads::new(directory.path().to_owned());
-        threads.sweep(SystemTime::now()).unwrap();
+        threads.sweep(SystemTime::UNIX_EPOCH).unwrap();
         let session = "ses_1".parse::<SessionId>().unwrap();
         threads.set("codex", &session, "one").await;
-        threads.sweep(SystemTime::now()).unwrap();
+        let written = fs::metadata(threads.path(&session)).unwrap().modified().unwrap();
+        threads.sweep(written + RETENTION).unwrap();
         assert!(threads.get("codex", &session).await.is_some());
-        threads.sweep(SystemTime::now() + RETENTION * 2).unwrap();
+        threads.sweep(written + RETENTION * 2).unwrap();
         assert_eq!(threads.get("codex", &session).await, None);
     }
 }

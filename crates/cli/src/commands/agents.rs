@@ -144,34 +144,32 @@ fn json(rows: &[Row]) -> Result<String, Failure> {
 /// The list for people: those that are there first, then the names of the others.
 fn table(rows: &[Row]) -> String {
     let (there, missing): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.found);
-    let mut text = String::new();
     let width = |of: fn(&Row) -> usize| there.iter().map(|row| of(row)).max().unwrap_or(0);
-    let (ids, versions) = (width(|row| row.id.len()), width(|row| shown_version(row).len()).max(7));
-    for row in &there {
-        let state = match row.logged_in {
-            _ if !row.enabled => "off".yellow().to_string(),
-            Some(true) => format!("{} ({})", "logged in".green(), row.login.as_deref().unwrap_or_default()),
-            Some(false) => "not logged in".yellow().to_string(),
-            None => "login unknown".dimmed().to_string(),
-        };
-        text += &format!(
-            "{:ids$}  {:versions$}  {}  {state}\n",
-            row.id.bold(),
-            shown_version(row),
-            row.place.dimmed()
-        );
-        if let Some(hint) = &row.hint {
-            text += &format!("{:ids$}  {} {hint}\n", "", "hint:".cyan());
-        }
-    }
+    let ids = width(|row| row.id.len());
+    let versions = width(|row| shown_version(row).len());
+    let mut lines: Vec<String> = there.iter().flat_map(|row| entry(row, ids, versions)).collect();
     if there.is_empty() {
-        text += "No agent was found. The native one needs none.\n";
+        lines.push("No agent was found. The native one needs none.".to_owned());
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|row| format!("{} ({})", row.id, row.place)).collect();
-        text += &format!("\n{} {}\n", "Not found:".dimmed(), names.join(", "));
+        lines.push(format!("\n{} {}", "Not found:".dimmed(), names.join(", ")));
     }
-    text
+    lines.join("\n") + "\n"
+}
+
+/// One agent, in one line or two.
+fn entry(row: &Row, ids: usize, versions: usize) -> Vec<String> {
+    let state = match row.logged_in {
+        _ if !row.enabled => "off".yellow().to_string(),
+        Some(true) => format!("{} ({})", "logged in".green(), row.login.as_deref().unwrap_or_default()),
+        Some(false) => "not logged in".yellow().to_string(),
+        None => "login unknown".dimmed().to_string(),
+    };
+    let (id, version) = (format!("{:ids$}", row.id), shown_version(row));
+    let line = format!("{}  {version:versions$}  {state}  {}", id.bold(), row.place.dimmed());
+    let hint = row.hint.as_ref().map(|hint| format!("{:ids$}  {} {hint}", "", "hint:".cyan()));
+    [line].into_iter().chain(hint).collect()
 }
 
 fn shown_version(row: &Row) -> &str {

@@ -136,11 +136,11 @@ async fn what_it_does_to_files_is_shown_and_can_be_taken_back() {
         .filter_map(|part| if let PartBody::Patch(patch) = part { Some(patch.files) } else { None })
         .collect();
     assert_eq!(patches, [[format!("{}/README.md", world.directory())]], "one step has changed one file");
-    let diffs = world.seen.iter().filter_map(|event| match &event.body {
+    let last = world.seen.iter().rev().find_map(|event| match &event.body {
         EventBody::SessionDiff(it) => Some(it.diff.clone()),
         _ => None,
     });
-    let last = diffs.last().expect("the session's diff is told");
+    let last = last.expect("the session's diff is told");
     assert_eq!(last[0].file.as_deref(), Some("README.md"));
     assert_eq!(world.read("README.md"), "changed\n");
     let prompt = world.messages(&session.id).await[0].info.id().clone();
