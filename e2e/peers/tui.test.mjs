@@ -11,6 +11,16 @@ import { Terminal } from "./support/terminal.mjs"
 // How often, and how long, Enter is tried on a slash command.
 const ATTEMPTS = 5
 const TAKEN_MS = 3_000
+// What the interface asks for at start, some of it after it has drawn its first screen.
+const ASKED = [
+  ...["/global/event", "/config/providers", "/provider", "/agent", "/config", "/path", "/project/current"],
+  ...["/experimental/capabilities", "/experimental/console", "/session", "/command", "/lsp", "/mcp"],
+  ...["/experimental/resource", "/formatter", "/session/status", "/provider/auth", "/vcs"],
+  ...["/experimental/workspace", "/experimental/workspace/status"],
+  ...["location", "agent", "integration", "model", "provider", "reference", "command", "skill"].map(
+    (name) => `/api/${name}`,
+  ),
+]
 
 describe("the terminal interface", () => {
   let model, baton, terminals
@@ -74,9 +84,11 @@ describe("the terminal interface", () => {
     const terminal = await attach()
     const screen = await terminal.shows(["Ask anything", `${baton.directory}:main`])
     assert.doesNotMatch(screen, /error|failed|exception/i)
-    const calls = baton.stderr.slice(from).matchAll(/method=(\S+) path="([^"]+)" status=(\d+)/g)
-    const broken = [...calls].filter(([, , , status]) => Number(status) >= 500)
-    assert.deepEqual(broken.map(([line]) => line), [])
+    const calls = () => [...baton.stderr.slice(from).matchAll(/method=(\S+) path="([^"]+)" status=(\d+)/g)]
+    const isAsked = (wanted) => calls().some(([, , path]) => path === wanted)
+    await terminal.until(() => ASKED.every(isAsked), () => `calls of ${ASKED.filter((path) => !isAsked(path))}`)
+    const refused = calls().filter(([, , , status]) => Number(status) >= 400)
+    assert.deepEqual(refused.map(([line]) => line), [])
   })
 
   test("a prompt is answered with text that streams", async () => {

@@ -41,6 +41,8 @@ use ground::Ground;
 
 /// The name of a file in the data directory that says where its server listens.
 const ADDRESS: &str = "server.url";
+/// Where worktrees are made that clients ask for, in the data directory.
+const WORKTREES: &str = "worktrees";
 
 /// Everything behind the edge.
 #[derive(Debug)]
@@ -167,6 +169,7 @@ fn facts(ground: &Ground, directory: String) -> Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: shown(environment::home()),
         state: shown(ground.places.state.clone()),
+        worktrees: shown(ground.places.data.join(WORKTREES)),
         config_path: shown(ground.environment.config_dir().unwrap_or_default()),
         shell: environment::shell(),
         directory,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Sessions;
 use tokio::time::Instant;
 
-use crate::{Instances, project::Projects, terminals::Terminals};
+use crate::{Instances, project::Projects, remote::Remote, terminals::Terminals};
 
 /// The state of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct App {
     pub projects: Projects,
     /// Terminals that clients have opened.
     pub terminals: Terminals,
+    /// Calls for whoever controls a terminal interface by asking for them.
+    pub(crate) remote: Remote,
     /// When the server started.
     pub started: Instant,
 }
@@ -28,8 +30,8 @@ impl App {
     /// A server on an engine.
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
-        let terminals = Terminals::default();
-        Self { sessions, facts, instances, projects, terminals, started: Instant::now() }
+        let (terminals, remote) = (Terminals::default(), Remote::default());
+        Self { sessions, facts, instances, projects, terminals, remote, started: Instant::now() }
     }
 }
 
@@ -42,6 +44,8 @@ pub struct Facts {
     pub home: String,
     /// Where state is kept.
     pub state: String,
+    /// Where worktrees are made that clients ask for.
+    pub worktrees: String,
     /// Where configuration is kept.
     pub config_path: String,
     /// The person's shell, if they have said which.

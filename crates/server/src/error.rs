@@ -47,6 +47,8 @@ pub enum Fault {
     PtyForbidden,
     /// Git would not apply the patch.
     NotApplied,
+    /// A worktree could not be made, put back or removed.
+    Worktree,
     /// There is no such MCP server.
     ServerGone,
     /// There is something here, but not by this method.
@@ -75,7 +77,9 @@ impl Fault {
     /// The status it is answered with.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest | Self::Configuration | Self::NotApplied => StatusCode::BAD_REQUEST,
+            Self::BadRequest | Self::Configuration | Self::NotApplied | Self::Worktree => {
+                StatusCode::BAD_REQUEST
+            }
             Self::NotFound
             | Self::PermissionGone
             | Self::QuestionGone
@@ -108,6 +112,7 @@ impl Fault {
             Self::PtyGone => "PtyNotFoundError",
             Self::PtyForbidden => "PtyForbiddenError",
             Self::NotApplied => "VcsApplyError",
+            Self::Worktree => "WorktreeError",
             Self::ServerGone => "McpServerNotFoundError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
@@ -124,7 +129,12 @@ impl Fault {
 
     /// The JSON Schema of its body.
     pub fn schema(self) -> Value {
-        let (name, text) = (json!({ "const": self.name() }), json!({ "type": "string" }));
+        let text = json!({ "type": "string" });
+        let name = match self {
+            // One shape with a name for each thing that can go wrong.
+            Self::Worktree => json!({ "type": "string", "pattern": "^Worktree" }),
+            _ => json!({ "const": self.name() }),
+        };
         let object = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });
         let tagged = |field: &str| {
             object(json!({ "_tag": name, field: text, "message": text }), json!(["_tag", field, "message"]))

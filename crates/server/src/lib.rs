@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod openapi;
 pub mod project;
+mod remote;
 mod routes;
 pub mod security;
 pub mod serve;

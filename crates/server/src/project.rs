@@ -145,6 +145,15 @@ pub fn worktree_of(directory: &str, path: &str) -> String {
     if top.is_empty() { "/".into() } else { top.into() }
 }
 
+/// The main worktree of the repository that has a worktree here, and all others. Reads files, and blocks.
+pub fn worktrees(here: &str) -> (String, Vec<String>) {
+    let top = Path::new(here);
+    let common = git::repository_of(top).unwrap_or_else(|| top.join(".git"));
+    let main = common.parent().filter(|_| common.ends_with(".git")).unwrap_or(top);
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    (text(main), git::worktrees_of(&common).iter().map(|path| text(path)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -186,6 +195,21 @@ mod tests {
         let place = look(&top).await;
         assert_eq!(place.project, hash("git-remote:example.com/team/thing"));
         assert_eq!((place.home().path, place.worktree), (String::new(), top));
+    }
+
+    #[tokio::test]
+    async fn all_worktrees_of_a_repository_agree_which_is_the_main_one() {
+        let tree = tempfile::tempdir().unwrap();
+        let top = top(&tree);
+        let (main, other) = (format!("{top}/main"), format!("{top}/other"));
+        git(tree.path(), "init -q main").await;
+        assert_eq!(worktrees(&main), (main.clone(), Vec::new()));
+        git(main.as_ref(), "commit -q --allow-empty -m first").await;
+        git(main.as_ref(), "worktree add -q ../other").await;
+        for here in [&main, &other] {
+            assert_eq!(worktrees(here), (main.clone(), vec![other.clone()]));
+        }
+        assert_eq!(worktrees("/no/such/place"), ("/no/such/place".into(), Vec::new()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod control;
 mod document;
 mod errand;
 mod event;
+mod everywhere;
 mod experimental;
 mod file;
 mod global;
@@ -23,6 +24,7 @@ mod sync;
 mod tui;
 mod unbuilt;
 mod vcs;
+mod worktree;
 
 use crate::openapi::Route;
 
@@ -46,6 +48,8 @@ pub(crate) fn table() -> Vec<Route> {
         file::routes(),
         vcs::routes(),
         experimental::routes(),
+        everywhere::routes(),
+        worktree::routes(),
         sync::routes(),
         tui::routes(),
         pty::routes(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use call::Error;
 use call::ask;
 pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
-pub use worktree::Worktree;
+pub use worktree::{Worktree, worktrees_of};
 
 /// How long one question to git may take. The root commit of a very large history is the slow one.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -62,7 +62,7 @@ export class Terminal {
     for (;;) {
       const screen = await this.screen()
       if (predicate(screen)) return screen
-      if (Date.now() > deadline) throw new Error(`waited ${ms} ms in vain for ${what}; the screen:\n${screen}`)
+      if (Date.now() > deadline) throw new Error(`waited ${ms} ms in vain for ${typeof what === "function" ? what() : what}; the screen:\n${screen}`)
       await pause(LOOK_MS)
     }
   }

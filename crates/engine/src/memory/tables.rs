@@ -416,6 +416,8 @@ fn matches(session: &Session, listing: &Listing) -> bool {
         && listing.parent.as_ref().is_none_or(|parent| session.parent_id.as_ref() == Some(parent))
         && (!listing.roots || session.parent_id.is_none())
         && listing.updated_since.is_none_or(|since| session.time.updated >= since)
+        && listing.updated_before.is_none_or(|before| session.time.updated < before)
+        && (!listing.unarchived || session.time.archived.is_none())
         && listing
             .search
             .as_ref()

@@ -91,6 +91,10 @@ pub struct Listing {
     pub roots: bool,
     /// Only updated at or after.
     pub updated_since: Option<Millis>,
+    /// Only updated before.
+    pub updated_before: Option<Millis>,
+    /// Only what nobody has put away.
+    pub unarchived: bool,
     /// Only whose title contains this, without regard to case.
     pub search: Option<String>,
     /// At most this many.

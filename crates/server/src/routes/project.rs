@@ -19,10 +19,11 @@ use workspace::git::Repository;
 
 use crate::{
     App, Error,
+    blocking::blocking,
     error::Fault,
     extract::{Body, Directory, Params},
     openapi::Route,
-    project::{Place, worktree_of},
+    project::{Place, worktree_of, worktrees},
 };
 
 /// Sessions to look through for projects, the most recently used first.
@@ -51,7 +52,11 @@ async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<P
     let projects = all(&app, &directory).await?;
     let mut projects: Vec<_> = projects.into_values().collect();
     projects.sort_by_key(|project| std::cmp::Reverse(project.time.updated));
-    Ok(Json(projects))
+    let located = blocking(move || {
+        projects.iter_mut().for_each(locate);
+        Ok::<_, Error>(projects)
+    });
+    Ok(Json(located.await?))
 }
 
 /// Every project that has sessions, and the one of the directory.
@@ -90,7 +95,22 @@ async fn describe(app: &App, place: &Place) -> Result<Project, Error> {
     if let Some(note) = app.sessions.notes().await?.remove(&place.project) {
         apply(note, &mut project);
     }
-    Ok(project)
+    located(project).await
+}
+
+async fn located(mut project: Project) -> Result<Project, Error> {
+    blocking(move || {
+        locate(&mut project);
+        Ok::<_, Error>(project)
+    })
+    .await
+}
+
+/// Sessions may be in any worktree of a repository; the project's own is the main one.
+fn locate(project: &mut Project) {
+    if project.vcs.is_some() {
+        (project.worktree, project.sandboxes) = worktrees(&project.worktree);
+    }
 }
 
 /// A directory that is in a repository already is left as it is.
@@ -118,6 +138,7 @@ async fn update(
 ) -> Result<Json<Project>, Error> {
     let Some(mut project) = all(&app, &directory).await?.remove(&id) else { return Err(gone(id)) };
     apply(app.sessions.note(&id, note).await?, &mut project);
+    let project = located(project).await?;
     announce(&app, &project);
     Ok(Json(project))
 }

@@ -112,11 +112,11 @@ async fn list(
         project: Some(place.project),
         directory: exact.then_some(place.directory),
         path: query.path,
-        parent: None,
         roots: query.roots.unwrap_or(false),
         updated_since: query.start,
         search: query.search,
         limit: Some(query.limit.unwrap_or(USUAL_SESSIONS).min(MAX_SESSIONS)),
+        ..Listing::default()
     };
     Ok(Json(app.sessions.list(listing).await?))
 }

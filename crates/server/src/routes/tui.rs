@@ -1,5 +1,7 @@
 //! Remote control of the terminal interface: each call becomes a live event of the directory, which a terminal that
-//! follows it acts on.
+//! follows it acts on. A terminal that rather asks for one call after the other is handed the calls themselves.
+
+mod control;
 
 use axum::{Json, extract::State};
 use engine::bus::Place;
@@ -13,6 +15,7 @@ use crate::{
     error::Fault,
     extract::{Body, Directory},
     openapi::Route,
+    remote::Call,
 };
 
 /// How long a toast is shown, unless the client says otherwise, in milliseconds.
@@ -50,8 +53,8 @@ const SHORTCUTS: [(&str, &str, &str, &str); 6] = [
 pub(super) fn routes() -> Vec<Route> {
     let shortcut = |(path, id, command, summary)| {
         let run = async move |State(app): State<App>, directory: Directory| {
-            publish(&app, &directory, EventBody::TuiCommandExecute(properties(json!({ "command": command }))))
-                .await
+            let event = EventBody::TuiCommandExecute(properties(json!({ "command": command })));
+            publish(&app, &directory, Call { path, body: json!({}) }, event).await
         };
         Route::post(path, id, run).summary(summary)
     };
@@ -69,14 +72,22 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Open a session")
             .faults(&[Fault::NotFound]),
     ]);
+    routes.extend(control::routes());
     routes
 }
 
-async fn publish(app: &App, directory: &Directory, body: EventBody) -> Json<bool> {
+async fn publish(app: &App, directory: &Directory, call: Call, event: EventBody) -> Json<bool> {
     let place = app.projects.find(&directory.path).await;
+    app.remote.called(&place.directory, call);
     let place = Place { directory: place.directory.into(), project: place.project.into() };
-    app.sessions.publish(Some(&place), body);
+    app.sessions.publish(Some(&place), event);
     Json(true)
+}
+
+/// What was called, as it was called.
+fn call(path: &'static str, body: &impl Serialize) -> Call {
+    // Bodies have only text and numbers in them, which can always be written.
+    Call { path, body: serde_json::to_value(body).unwrap_or_default() }
 }
 
 fn properties(value: Value) -> Extra {
@@ -98,7 +109,7 @@ async fn append_prompt(
     directory: Directory,
     Body(input): Body<AppendInput>,
 ) -> Json<bool> {
-    publish(&app, &directory, Said::Append(input).into()).await
+    publish(&app, &directory, call("/tui/append-prompt", &input), Said::Append(input).into()).await
 }
 
 /// A command to run.
@@ -120,7 +131,8 @@ async fn execute(
         let message = format!("command: there is no {:?}; one of them is \"session_new\"", input.command);
         return Err(Error::bad_request(BadRequestKind::Payload, message));
     };
-    Ok(publish(&app, &directory, Said::Execute(CommandInput { command: command.to_owned() }).into()).await)
+    let event = Said::Execute(CommandInput { command: command.to_owned() }).into();
+    Ok(publish(&app, &directory, call("/tui/execute-command", &input), event).await)
 }
 
 /// A message to show.
@@ -153,7 +165,7 @@ async fn toast(
     Body(input): Body<ToastInput>,
 ) -> Result<Json<bool>, Error> {
     let toast = checked(input)?;
-    Ok(publish(&app, &directory, Said::Toast(toast).into()).await)
+    Ok(publish(&app, &directory, call("/tui/show-toast", &toast), Said::Toast(toast).into()).await)
 }
 
 fn checked(toast: ToastInput) -> Result<ToastInput, Error> {
@@ -177,7 +189,7 @@ async fn select(
     Body(input): Body<SelectInput>,
 ) -> Result<Json<bool>, Error> {
     app.sessions.get(&input.session_id).await?;
-    Ok(publish(&app, &directory, Said::Select(input).into()).await)
+    Ok(publish(&app, &directory, call("/tui/select-session", &input), Said::Select(input).into()).await)
 }
 
 /// An event that clients may publish.
@@ -220,5 +232,5 @@ async fn pass_on(
         Said::Toast(toast) => Said::Toast(checked(toast)?),
         other => other,
     };
-    Ok(publish(&app, &directory, said.into()).await)
+    Ok(publish(&app, &directory, call("/tui/publish", &said), said.into()).await)
 }

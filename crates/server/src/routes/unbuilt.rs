@@ -18,7 +18,8 @@ const WORKSPACE: &str = "There are no workspaces on other machines here; work in
 /// One server owns one log.
 const SYNC: &str = "This server is the only one that writes its log; POST /sync/history reads it.";
 /// Experimental there, and bound to its own way of keeping copies.
-const COPY: &str = "Projects are not copied from here; `git worktree add` makes a directory to work in.";
+const COPY: &str =
+    "Projects are not copied from here; POST /experimental/worktree makes a directory to work in.";
 /// A login with a browser.
 const LOGIN: &str =
     "There are no logins with a browser here; POST /api/integration/{integrationID}/connect/key keeps a key.";

@@ -88,6 +88,7 @@ async fn the_served_document_is_the_one_of_the_table() {
 #[tokio::test]
 async fn everything_documented_is_served() {
     let world = World::new();
+    let _busybody = world.busybody();
     for (method, path, _) in operations(&server::openapi::document()) {
         let path =
             path.replace("{sessionID}", "ses_1").replace("{messageID}", "msg_1").replace("{partID}", "prt_1");

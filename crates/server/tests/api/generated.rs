@@ -38,8 +38,15 @@ async fn furnish(world: &World, path: &str) -> Known {
         permission: text(&permission[0]["id"]),
         question: text(&question[0]["id"]),
         terminal: if path.contains("{ptyID}") { terminal(world).await } else { String::new() },
+        worktree: if path.contains("/worktree") { worktree(world).await } else { String::new() },
         directory: world.directory(),
     }
+}
+
+async fn worktree(world: &World) -> String {
+    world.commit().await;
+    let made = world.post("/experimental/worktree", json!({})).await;
+    made["directory"].as_str().unwrap().to_owned()
 }
 
 /// A terminal costs a process, so there is one only where it is needed.
@@ -89,6 +96,7 @@ async fn play(build: fn() -> World, calls: usize) {
     for (method, path, operation) in operations(&document) {
         let world = build();
         let known = furnish(&world, &path).await;
+        let _busybody = path.ends_with("/next").then(|| world.busybody());
         let mut good = 0;
         for _ in 0..calls {
             let call = Call::invent(&mut dice, &schemas, &known, &method, &path, operation);

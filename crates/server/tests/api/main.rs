@@ -22,4 +22,5 @@ mod schema;
 mod script;
 mod sessions;
 mod terminals;
+mod worktrees;
 mod world;

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use server::{App, Facts, Instance, Instances, instance::Everywhere, terminals::Terminals};
 use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt;
+use workspace::process::{self, Exit, Spec};
 
 use crate::{mcp::Pretended, script::Cast};
 
@@ -30,6 +32,8 @@ pub(crate) struct World {
     pub(crate) terminals: Terminals,
     pub(crate) tree: TempDir,
     memory: Option<Arc<Memory>>,
+    /// Where worktrees are made; gone when the world is.
+    _worktrees: TempDir,
     /// Where the database is, if there is one; gone when the world is.
     _file: Option<TempDir>,
 }
@@ -102,7 +106,7 @@ impl World {
     }
 
     fn on<S: Log + Reads + 'static>(store: Arc<S>, bus: Arc<Bus>, instances: Arc<dyn Instances>) -> Self {
-        let tree = tempfile::tempdir().unwrap();
+        let (tree, worktrees) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let directory = tree.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         let sessions = Sessions::new(Parts {
             log: store.clone(),
@@ -119,13 +123,15 @@ impl World {
             version: "1.2.3".into(),
             home: "/people/ada".into(),
             state: "/people/ada/.local/state/baton".into(),
+            worktrees: worktrees.path().to_str().unwrap().to_owned(),
             config_path: "/people/ada/.config/baton".into(),
             shell: Some("/bin/sh".into()),
             directory,
         };
         let app = App::new(sessions.clone(), facts, instances);
         let terminals = app.terminals.clone();
-        Self { router: server::router(app), sessions, terminals, tree, memory: None, _file: None }
+        let (router, memory) = (server::router(app), None);
+        Self { router, sessions, terminals, tree, memory, _worktrees: worktrees, _file: None }
     }
 
     /// What is to go wrong in the store.
@@ -135,6 +141,30 @@ impl World {
 
     pub(crate) fn directory(&self) -> String {
         self.tree.path().canonicalize().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// Makes the directory a repository with one commit.
+    pub(crate) async fn commit(&self) {
+        let command = "-c user.name=Ada -c user.email=ada@example.org commit -q --allow-empty -m first";
+        for args in ["init -q -b main", "add .", command] {
+            let spec = Spec::new("git", self.tree.path(), PATIENCE).args(args.split(' '));
+            let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+            assert_eq!(done.exit, Exit::Code(0), "git {args}: {}", done.output.text());
+        }
+    }
+
+    /// Somebody who gives those who wait for it something to do, here and at the root.
+    pub(crate) fn busybody(&self) -> AbortOnDropHandle<()> {
+        let (router, here) = (self.router.clone(), self.directory());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                for directory in [here.as_str(), "/"] {
+                    let call = Request::post(format!("/tui/open-help?directory={directory}"));
+                    router.clone().oneshot(call.body(Body::empty()).unwrap()).await.unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }))
     }
 
     /// Sends a call as it is.

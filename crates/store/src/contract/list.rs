@@ -147,7 +147,10 @@ pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
             "ses_b",
             json!({ "projectID": "p", "directory": "/x/y", "parentID": "ses_a", "title": "100% done" }),
         ),
-        ("ses_c", json!({ "projectID": "q", "directory": "/x", "time": { "created": 1, "updated": 9 } })),
+        (
+            "ses_c",
+            json!({ "projectID": "q", "directory": "/x", "time": { "created": 1, "updated": 9, "archived": 9 } }),
+        ),
     ];
     for (session, fields) in sessions {
         subject.append(session, 0, vec![created_with(session, fields)]).await.unwrap();
@@ -162,6 +165,8 @@ pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
         (Listing { roots: true, ..all() }, &["ses_c", "ses_a"]),
         (Listing { updated_since: Some(9), ..all() }, &["ses_c"]),
         (Listing { updated_since: Some(10), ..all() }, &[]),
+        (Listing { updated_before: Some(9), ..all() }, &["ses_a", "ses_b"]),
+        (Listing { unarchived: true, ..all() }, &["ses_a", "ses_b"]),
         (Listing { search: text("ärger"), ..all() }, &["ses_a"]),
         (Listing { search: text("0% D"), ..all() }, &["ses_b"]),
         (Listing { search: text("_"), ..all() }, &[]),

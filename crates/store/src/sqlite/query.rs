@@ -53,6 +53,7 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
     let search = listing.search.as_ref().map(|search| search.to_lowercase());
     let parent = listing.parent.as_ref().map(SessionId::as_str);
     let roots = listing.roots.then_some(true);
+    let unarchived = listing.unarchived.then_some(true);
     let most = limit(listing.limit);
     let conditions = [
         ("project = ?", value(listing.project.as_ref())),
@@ -64,6 +65,8 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
         ("parent = ?", value(parent.as_ref())),
         ("(parent IS NULL) = ?", value(roots.as_ref())),
         ("updated >= ?", value(listing.updated_since.as_ref())),
+        ("updated < ?", value(listing.updated_before.as_ref())),
+        ("(body ->> '$.time.archived' IS NULL) = ?", value(unarchived.as_ref())),
         ("instr(title, ?) > 0", value(search.as_ref())),
     ];
     // Only the conditions that are asked for, so that SQLite can see which index serves them.

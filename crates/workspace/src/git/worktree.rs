@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Repository, call};
+use super::{Repository, call, repository_of, short_file};
 use crate::git::Error;
 
 /// How long git may take to write or remove a working tree.
@@ -54,6 +54,21 @@ impl Repository {
     }
 }
 
+/// The linked working trees of the repository whose history is here, by name. Only reads files, so that it costs little
+/// for many repositories.
+pub fn worktrees_of(common: &Path) -> Vec<PathBuf> {
+    let Ok(common) = common.canonicalize() else { return Vec::new() };
+    let entries = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .take(MAX_WORKTREES)
+        .filter_map(|entry| Some(PathBuf::from(short_file(&entry.path().join("gitdir"))?.trim())))
+        .filter_map(|link| link.parent()?.canonicalize().ok())
+        .filter(|worktree| repository_of(worktree).as_ref() == Some(&common))
+        .collect();
+    found.sort();
+    found
+}
+
 fn parse(text: &str) -> Vec<Worktree> {
     let mut found: Vec<Worktree> = Vec::new();
     for line in text.lines() {
@@ -100,6 +115,7 @@ mod tests {
         repository.add_worktree(&other, "side").await.unwrap();
         let paths: Vec<_> = repository.worktrees().await.unwrap().into_iter().map(|it| it.path).collect();
         assert_eq!(paths, [main.clone(), other.clone()]);
+        assert_eq!(worktrees_of(&repository.common), [other.clone()]);
         let again = repository.add_worktree(&other, "side").await.unwrap_err().to_string();
         assert!(again.starts_with("git worktree: ") && again.contains("already exists"), "{again}");
 
@@ -114,5 +130,6 @@ mod tests {
         repository.remove_branch("side").await.unwrap();
         assert!(!other.exists());
         assert_eq!(repository.worktrees().await.unwrap().len(), 1);
+        assert!(worktrees_of(&repository.common).is_empty());
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Known {
     pub(crate) question: String,
     /// Empty if the operation is about none.
     pub(crate) terminal: String,
+    /// Empty if the operation is about none.
+    pub(crate) worktree: String,
     pub(crate) directory: String,
 }
 
@@ -220,6 +222,9 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
     }
     if names.iter().any(|name| name == "arguments") && dice.roll(2) == 0 {
         value = json!({ "command": "hello", "arguments": "hello" });
+    }
+    if names == ["directory"] && dice.roll(2) == 0 {
+        value["directory"] = json!(known.worktree);
     }
     if names == ["command"] && dice.roll(2) == 0 {
         value["command"] = json!("session_new");

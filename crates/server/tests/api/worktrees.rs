@@ -1,0 +1,185 @@
+//! Worktrees that clients make, and the sessions of all projects.
+
+use std::time::Duration;
+
+use engine::{StreamItem, bus::Scope};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::world::World;
+
+const PATH: &str = "/experimental/worktree";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes a worktree and waits until it is said to be ready or broken.
+async fn make(world: &World, input: Value) -> (Value, Value) {
+    let mut events = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let made = world.post(PATH, input).await;
+    loop {
+        let next = timeout(PATIENCE, events.next()).await.unwrap();
+        let Ok(StreamItem::Frames(frames)) = next else { panic!() };
+        for frame in frames {
+            let event: Value = serde_json::from_slice(frame.json()).unwrap();
+            if event["type"].as_str().unwrap().starts_with("worktree.") {
+                assert_eq!(frame.directory.as_deref(), made["directory"].as_str());
+                return (made, event);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_worktree_is_made_used_reset_and_removed() {
+    let world = World::new();
+    std::fs::write(world.tree.path().join("file"), "one\n").unwrap();
+    world.commit().await;
+    assert_eq!(world.get(PATH).await, json!([]));
+
+    let (made, ready) = make(&world, json!({ "name": "Fix it!", "startCommand": "echo two >new" })).await;
+    assert_eq!((&made["name"], &made["branch"]), (&json!("fix-it"), &json!("baton/fix-it")));
+    assert_eq!(ready["properties"], json!({ "name": "fix-it", "branch": "baton/fix-it" }));
+    let directory = made["directory"].as_str().unwrap();
+    let read = |name: &str| std::fs::read_to_string(format!("{directory}/{name}")).ok();
+    assert_eq!((read("file").as_deref(), read("new").as_deref()), (Some("one\n"), Some("two\n")));
+
+    assert_eq!(world.get(PATH).await, json!([directory]));
+    // From inside and outside it is one project, with one main worktree.
+    let session = world.post(&format!("/session?directory={directory}"), json!({})).await;
+    for path in ["/project/current".to_owned(), format!("/project/current?directory={directory}")] {
+        let project = world.get(&path).await;
+        assert_eq!(project["id"], session["projectID"]);
+        assert_eq!(
+            (&project["worktree"], &project["sandboxes"]),
+            (&json!(world.directory()), &json!([directory]))
+        );
+        assert_eq!(world.get("/project").await[0]["sandboxes"], json!([directory]));
+    }
+
+    std::fs::write(format!("{directory}/file"), "three\n").unwrap();
+    assert_eq!(world.post(&format!("{PATH}/reset"), json!({ "directory": directory })).await, json!(true));
+    assert_eq!((read("file").as_deref(), read("new")), (Some("one\n"), None));
+
+    assert_eq!(world.expect(200, "DELETE", PATH, json!({ "directory": directory })).await, json!(true));
+    assert_eq!((world.get(PATH).await, read("file")), (json!([]), None));
+    let (again, _) = make(&world, json!({ "name": "fix it" })).await;
+    assert_eq!(again["branch"], "baton/fix-it", "the branch went with the worktree");
+}
+
+#[tokio::test]
+async fn whatever_works_in_a_worktree_ends_before_it_is_removed() {
+    let world = World::new();
+    world.commit().await;
+    let (made, _) = make(&world, json!({})).await;
+    let directory = made["directory"].as_str().unwrap();
+    let session = world.post(&format!("/session?directory={directory}"), json!({})).await;
+    world.submit(session["id"].as_str().unwrap(), "permission").await;
+    world.until(&format!("/permission?directory={directory}"), |list| *list != json!([])).await;
+    let terminal = world.post(&format!("/pty?directory={directory}"), json!({ "command": "/bin/cat" })).await;
+
+    world.expect(200, "DELETE", PATH, json!({ "directory": directory })).await;
+    let process = format!("/proc/{}", terminal["pid"]);
+    assert!(!std::fs::exists(process).unwrap(), "the terminal's program has ended");
+    assert_eq!(world.sessions.statuses(None).await.unwrap().len(), 0);
+    assert!(!std::fs::exists(directory).unwrap());
+}
+
+#[tokio::test]
+async fn a_start_command_that_fails_is_told_with_its_reason() {
+    let world = World::new();
+    world.commit().await;
+    let project = world.get("/project/current").await;
+    let path = format!("/project/{}", project["id"].as_str().unwrap());
+    world.expect(200, "PATCH", &path, json!({ "commands": { "start": "echo no such thing; exit 3" } })).await;
+    let (_, event) = make(&world, json!({ "startCommand": "echo never reached" })).await;
+    assert_eq!(event["type"], "worktree.failed");
+    assert_eq!(event["properties"]["message"], "a start command failed: no such thing");
+}
+
+#[tokio::test]
+async fn only_worktrees_that_were_made_here_are_changed() {
+    let world = World::new();
+    let refused = world.expect(400, "POST", PATH, json!({})).await;
+    assert_eq!(refused["name"], "WorktreeNotGitError");
+    world.commit().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let theirs = elsewhere.path().canonicalize().unwrap().join("theirs");
+    let repository = workspace::git::Repository::find(world.tree.path()).await.unwrap();
+    repository.add_worktree(&theirs, "theirs").await.unwrap();
+    // Which projects there are is remembered for a while, so this one is asked about by another name.
+    let here = format!("directory={}", theirs.display());
+    assert_eq!(world.get(&format!("{PATH}?{here}")).await, json!([theirs]));
+    for target in [theirs.to_str().unwrap(), &world.directory(), "/", "relative"] {
+        for (method, path, name) in [
+            ("DELETE", PATH.to_owned(), "WorktreeRemoveFailedError"),
+            ("POST", format!("{PATH}/reset"), "WorktreeResetFailedError"),
+        ] {
+            let path = format!("{path}?{here}");
+            let refused = world.expect(400, method, &path, json!({ "directory": target })).await;
+            assert_eq!(refused["name"], name, "{refused}");
+        }
+    }
+    assert!(theirs.join(".git").exists());
+}
+
+#[tokio::test]
+async fn sessions_of_all_projects_are_listed_page_by_page() {
+    for world in [World::new(), World::on_disk()] {
+        let other = tempfile::tempdir().unwrap();
+        let other = other.path().canonicalize().unwrap().to_str().unwrap().to_owned();
+        let mut made = Vec::new();
+        for directory in [world.directory(), other.clone(), other.clone()] {
+            let session = world.post(&format!("/session?directory={directory}"), json!({})).await;
+            let id = session["id"].as_str().unwrap().to_owned();
+            // A time of its own for each, so that pages have edges.
+            let title = json!({ "title": format!("number {}", made.len()) });
+            let before = session["time"]["updated"].as_i64().unwrap();
+            while
+                world.expect(200, "PATCH", &format!("/session/{id}"), title.clone()).await["time"]["updated"]
+                    .as_i64()
+                    .unwrap()
+                    <= before
+            {}
+            made.push(id);
+        }
+        let ids = |page: &Value| -> Vec<String> {
+            page.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+        };
+        let newest_first = [made[2].clone(), made[1].clone(), made[0].clone()];
+        let all = world.get("/experimental/session").await;
+        assert_eq!(ids(&all), newest_first);
+        assert_eq!(all[0]["project"], json!({ "id": "global", "worktree": "/" }));
+
+        let page = world.call("GET", "/experimental/session?limit=2", None).await;
+        assert_eq!(ids(&page.json()), newest_first[..2]);
+        let cursor = page.headers["x-next-cursor"].to_str().unwrap();
+        let rest = world.call("GET", &format!("/experimental/session?limit=2&cursor={cursor}"), None).await;
+        assert_eq!(
+            (ids(&rest.json()), rest.headers.get("x-next-cursor")),
+            (newest_first[2..].to_vec(), None)
+        );
+
+        let here = world.get(&format!("/experimental/session?directory={}", world.directory())).await;
+        assert_eq!(ids(&here), [made[0].clone()]);
+        assert_eq!(ids(&world.get("/experimental/session?search=BER%201").await), [made[1].clone()]);
+        let archive = json!({ "time": { "archived": 1 } });
+        world.expect(200, "PATCH", &format!("/session/{}", made[2]), archive).await;
+        assert_eq!(ids(&world.get("/experimental/session").await).len(), 2);
+        assert_eq!(ids(&world.get("/experimental/session?archived=true").await).len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_the_next_call_gets_it_as_it_was_made() {
+    let world = World::new();
+    let next = || world.get("/tui/control/next");
+    let say = async {
+        // Until somebody asks, nothing is kept; so this is said until it is heard.
+        loop {
+            world.post("/tui/append-prompt", json!({ "text": "hello" })).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let first = tokio::select! { first = next() => first, () = say => unreachable!() };
+    assert_eq!(first, json!({ "path": "/tui/append-prompt", "body": { "text": "hello" } }));
+    assert_eq!(world.post("/tui/control/response", json!({ "done": true })).await, json!(true));
+}
