@@ -76,14 +76,19 @@ impl Sessions {
         let ChildSpec { title, agent, model, prompt, resume } = spec;
         let child = match resume {
             Some(child) => self.check_descent(parent, child).await?,
-            None => self.create_child(parent, title).await?,
+            None => self.create_child(parent, title, agent.clone()).await?,
         };
         let prompt = PromptInput { agent, model, ..PromptInput::text(prompt) };
         let submitted = Box::pin(self.submit(&child, prompt)).await?;
         Ok((child, submitted))
     }
 
-    async fn create_child(&self, parent: &Session, title: String) -> Result<SessionId, Error> {
+    async fn create_child(
+        &self,
+        parent: &Session,
+        title: String,
+        agent: Option<String>,
+    ) -> Result<SessionId, Error> {
         self.check_depth(parent).await?;
         let home = Home {
             directory: parent.directory.clone(),
@@ -93,10 +98,14 @@ impl Sessions {
         let input = SessionInput {
             parent_id: Some(parent.id.clone()),
             title: Some(title),
+            agent,
             permission: parent.permission.clone(),
             ..SessionInput::default()
         };
-        Ok(self.create(home, input).await?.id)
+        // Its prompt says which model, so the agent's name is looked at when that is submitted.
+        let child = self.draft(home, input);
+        self.store_new(&child, Vec::new()).await?;
+        Ok(child.id)
     }
 
     /// Only what is below a session may be told what to do by it.

@@ -42,6 +42,22 @@ async fn a_child_has_its_own_idle_and_leaves_its_parents_status_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_child_is_announced_with_its_agent() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.script(|turn| async move {
+        let spec = ChildSpec { agent: Some("build".into()), ..child() };
+        turn.start_child(spec).await.unwrap().wait().await;
+        TurnEnd::Completed
+    });
+    world.submit(&session, "x").await;
+    let is_child =
+        |body: &EventBody| matches!(body, EventBody::SessionCreated(it) if it.session_id != session.id);
+    let EventBody::SessionCreated(created) = world.until(is_child).await.body else { panic!() };
+    assert_eq!(created.info.agent.as_deref(), Some("build"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn aborting_the_parent_aborts_the_child_and_idles_each_once() {
     let mut world = World::new().await;
     let session = world.session().await;
