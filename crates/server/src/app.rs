@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Sessions;
 use tokio::time::Instant;
 
-use crate::{Instances, project::Projects, remote::Remote, terminals::Terminals};
+use crate::{Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals};
 
 /// The state of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct App {
     pub terminals: Terminals,
     /// Calls for whoever controls a terminal interface by asking for them.
     pub(crate) remote: Remote,
+    /// Lists of all providers.
+    pub(crate) listings: Listings,
     /// When the server started.
     pub started: Instant,
 }
@@ -30,8 +32,8 @@ impl App {
     /// A server on an engine.
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
-        let (terminals, remote) = (Terminals::default(), Remote::default());
-        Self { sessions, facts, instances, projects, terminals, remote, started: Instant::now() }
+        let (terminals, remote, listings) = Default::default();
+        Self { sessions, facts, instances, projects, terminals, remote, listings, started: Instant::now() }
     }
 }
 

@@ -12,6 +12,7 @@ mod edge;
 pub mod error;
 pub mod extract;
 pub mod instance;
+mod listings;
 pub mod mcp;
 pub mod metrics;
 pub mod openapi;

@@ -1,21 +1,23 @@
 //! Providers, their models and their keys.
 
+mod list;
+
 use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
-use protocol::{Extra, Rest, login::Login, provider::AllProviders, wire_error::BadRequestKind};
+use protocol::{Extra, login::Login, wire_error::BadRequestKind};
 
 use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, Params},
-    instance::Here,
     openapi::{Method, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/provider", "provider.list", list).summary("List all providers, and which can be used"),
+        Route::get("/provider", "provider.list", list::list)
+            .summary("List all providers, and which can be used"),
         Route::get("/provider/auth", "provider.auth", methods)
             .summary("List the ways to log in other than with a key; there are none"),
         browser("/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", "Begin a login"),
@@ -23,18 +25,6 @@ pub(super) fn routes() -> Vec<Route> {
         Route::put("/auth/{providerID}", "auth.set", log_in).summary("Keep a provider's key"),
         Route::delete("/auth/{providerID}", "auth.remove", log_out).summary("Remove a provider's key"),
     ]
-}
-
-async fn list(
-    State(app): State<App>,
-    directory: Directory,
-    Here(instance): Here,
-) -> Result<Json<AllProviders>, Error> {
-    let mut all = instance.providers.clone();
-    let connected = all.iter().map(|provider| provider.id.clone()).collect();
-    all.extend(app.instances.others(&directory.path).await?);
-    let default = instance.default_models.clone();
-    Ok(Json(AllProviders { all, default, connected, extra: Rest::NONE }))
 }
 
 /// Clients offer to enter a key for whoever is not in this list.

@@ -41,6 +41,33 @@ async fn a_client_gets_everything_it_wants_to_know_at_start() {
 }
 
 #[tokio::test]
+async fn the_list_of_providers_is_sent_small_and_only_if_it_has_changed() {
+    let world = World::new();
+    let ask = async |headers: &[(&str, &str)]| {
+        let mut call = Request::get("/provider");
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        world.send(call.body(Body::empty()).unwrap()).await
+    };
+    let plain = ask(&[]).await;
+    assert_eq!(plain.json()["connected"], json!(["demo"]));
+    assert_eq!(plain.headers["cache-control"], "private, no-cache");
+    let small = ask(&[("accept-encoding", "br, gzip")]).await;
+    assert_eq!(
+        (&small.headers["content-encoding"], &small.headers["content-type"]),
+        (&"gzip".parse().unwrap(), &"application/json".parse().unwrap())
+    );
+    assert!(small.bytes.starts_with(b"\x1f\x8b"), "{:?}", small.bytes);
+    let tag = plain.headers["etag"].to_str().unwrap();
+    for (given, status) in [(tag, 304), (&format!("\"x\", {tag}"), 304), ("\"x\"", 200)] {
+        let answer = ask(&[("if-none-match", given)]).await;
+        assert_eq!((answer.status.as_u16(), answer.bytes.is_empty()), (status, status == 304), "{given}");
+        assert_eq!(answer.headers["etag"], tag);
+    }
+}
+
+#[tokio::test]
 async fn the_directory_comes_from_the_query_or_a_header() {
     let world = World::new();
     let odd = world.tree.path().join("a b%20c ä");

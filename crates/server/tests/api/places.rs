@@ -1,9 +1,12 @@
 //! What the newer interface says about a place: what can be chosen from there, what waits, and what happens.
 
+use std::time::Duration;
+
 use axum::{body::Body, http::Request};
 use futures::StreamExt;
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::world::World;
@@ -111,6 +114,20 @@ async fn the_log_is_read_on_from_what_is_known() {
     let known = json!({ &one: 2, "ses_unknown": 7 });
     let rest = world.post("/sync/history", known).await;
     assert_eq!((of(&rest, &one), of(&rest, &other)), (first[2..].to_vec(), second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_has_nothing_to_say_says_so_every_fifteen_seconds() {
+    let world = World::new();
+    let call = Request::get("/api/event").body(Body::empty()).unwrap();
+    let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
+    let mut next = async || stream.next().await.unwrap().unwrap();
+    assert!(next().await.starts_with(b"data: "));
+    for _ in 0..3 {
+        let before = Instant::now();
+        assert_eq!(next().await, b": heartbeat\n\n".as_slice());
+        assert_eq!(before.elapsed(), Duration::from_secs(15));
+    }
 }
 
 #[tokio::test]

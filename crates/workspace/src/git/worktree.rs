@@ -115,7 +115,7 @@ mod tests {
         repository.add_worktree(&other, "side").await.unwrap();
         let paths: Vec<_> = repository.worktrees().await.unwrap().into_iter().map(|it| it.path).collect();
         assert_eq!(paths, [main.clone(), other.clone()]);
-        assert_eq!(worktrees_of(&repository.common), [other.clone()]);
+        assert_eq!(worktrees_of(&repository.common), std::slice::from_ref(&other));
         let again = repository.add_worktree(&other, "side").await.unwrap_err().to_string();
         assert!(again.starts_with("git worktree: ") && again.contains("already exists"), "{again}");
 

@@ -1,0 +1,117 @@
+//! The list of all providers, in the form that costs least.
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use protocol::{Rest, provider::AllProviders};
+
+use crate::{
+    App, Error,
+    blocking::blocking,
+    extract::Directory,
+    instance::Here,
+    listings::Packed,
+    openapi::{Gives, Operation},
+};
+
+/// A client may keep the list, and has to ask whether it is still the same.
+const KEEP: HeaderValue = HeaderValue::from_static("private, no-cache");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const BY_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
+
+pub(super) async fn list(
+    State(app): State<App>,
+    directory: Directory,
+    Here(instance): Here,
+    headers: HeaderMap,
+) -> Result<Listed, Error> {
+    if let Some(packed) = app.listings.get(&instance) {
+        return Listed::new(packed, &headers).await;
+    }
+    let others = app.instances.others(&directory.path).await?;
+    let packed = blocking({
+        let instance = instance.clone();
+        move || {
+            let mut all = instance.providers.clone();
+            let connected = all.iter().map(|provider| provider.id.clone()).collect();
+            all.extend(others);
+            let default = instance.default_models.clone();
+            let list = AllProviders { all, default, connected, extra: Rest::NONE };
+            Packed::new(&list).map_err(|error| Error::broken(&error))
+        }
+    })
+    .await?;
+    app.listings.keep(&instance, packed.clone());
+    Listed::new(packed, &headers).await
+}
+
+/// The list, as this client takes it.
+pub(super) struct Listed(Response);
+
+impl Listed {
+    async fn new(packed: Packed, headers: &HeaderMap) -> Result<Self, Error> {
+        let tag = HeaderValue::from_str(&packed.tag).map_err(|error| Error::broken(&error))?;
+        let common = [(header::ETAG, tag), (header::CACHE_CONTROL, KEEP), (header::VARY, BY_ENCODING)];
+        if mentions(headers, &header::IF_NONE_MATCH, &packed.tag) {
+            return Ok(Self((StatusCode::NOT_MODIFIED, common).into_response()));
+        }
+        let kind = [(header::CONTENT_TYPE, JSON)];
+        if mentions(headers, &header::ACCEPT_ENCODING, "gzip") {
+            let encoding = [(header::CONTENT_ENCODING, GZIP)];
+            return Ok(Self((common, kind, encoding, Body::from(packed.gzip)).into_response()));
+        }
+        let json = blocking(move || packed.unpack().map_err(|error| Error::broken(&error))).await?;
+        Ok(Self((common, kind, Body::from(json)).into_response()))
+    }
+}
+
+/// Whether a header that is a list has this in it, and does not say that it is unwanted.
+fn mentions(headers: &HeaderMap, name: &header::HeaderName, wanted: &str) -> bool {
+    let lists = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|item| {
+        let (item, weight) = item.split_once(';').unwrap_or((item, ""));
+        let unwanted =
+            weight.trim().strip_prefix("q=").and_then(|weight| weight.parse().ok()) == Some(0.0_f32);
+        item.trim().eq_ignore_ascii_case(wanted) && !unwanted
+    })
+}
+
+impl IntoResponse for Listed {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl Gives for Listed {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<AllProviders>(&[(
+            "ETag",
+            "Names this list; sent back as `If-None-Match` it saves the transfer.",
+        )]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_a_list() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("br, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.0, br", false),
+            ("gzipped", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(mentions(&headers, &header::ACCEPT_ENCODING, "gzip"), expected, "{value:?}");
+        }
+        assert!(!mentions(&HeaderMap::new(), &header::ACCEPT_ENCODING, "gzip"));
+    }
+}
