@@ -2,31 +2,12 @@
 
 import assert from "node:assert/strict"
 import { execFile } from "node:child_process"
-import http from "node:http"
 import { after, before, describe, test } from "node:test"
 import { promisify } from "node:util"
+import { call } from "./support/http.mjs"
 import { ask, clients, ok, refused, textOf } from "./support/sdk.mjs"
 import { Baton, World } from "./support/server.mjs"
 import { listen, record } from "./support/stream.mjs"
-
-// A call with exactly these headers; `fetch` does not let anybody choose `Host`.
-function call(baton, { method = "GET", target = "/session", headers = {}, body } = {}) {
-  return new Promise((resolve, reject) => {
-    const request = http.request(new URL(target, baton.url), { method, headers, agent: false }, (response) => {
-      const answer = { status: response.statusCode, headers: response.headers, body: "" }
-      // An event stream would go on: its head is enough.
-      if (response.headers["content-type"]?.startsWith("text/event-stream")) {
-        response.destroy()
-        resolve(answer)
-        return
-      }
-      response.setEncoding("utf8").on("data", (text) => (answer.body += text))
-      response.on("end", () => resolve(answer)).on("error", reject)
-    })
-    request.on("error", reject)
-    request.end(body)
-  })
-}
 
 describe("a server without a password", () => {
   let baton

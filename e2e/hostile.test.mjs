@@ -1,0 +1,133 @@
+// A page that somebody has open in a browser on the same machine, and that means no good: whatever it tries, nothing
+// happens here.
+
+import assert from "node:assert/strict"
+import { existsSync } from "node:fs"
+import path from "node:path"
+import { after, before, describe, test } from "node:test"
+import { call } from "./support/http.mjs"
+import { Baton } from "./support/server.mjs"
+import { open } from "./support/socket.mjs"
+
+const JSON_BODY = { "content-type": "application/json" }
+const EVIL = "https://evil.example"
+
+describe("a hostile page", () => {
+  let baton, session, terminal, untouched
+  before(async () => {
+    baton = await Baton.start()
+    session = await make("/session", {})
+    terminal = await make("/pty", { command: "/bin/cat" })
+    untouched = await state()
+  })
+  after(() => baton.stop())
+
+  const make = async (target, body) => {
+    const answer = await call(baton, { method: "POST", target, headers: JSON_BODY, body: JSON.stringify(body) })
+    assert.equal(answer.status, 200, answer.body)
+    return JSON.parse(answer.body)
+  }
+  const get = async (target) => JSON.parse((await call(baton, { target })).body)
+
+  // Everything that the calls below would have changed.
+  const state = async () => ({
+    sessions: await get("/session"),
+    messages: await get(`/session/${session.id}/message`),
+    status: await get("/session/status"),
+    terminals: await get("/pty"),
+    config: await get("/config"),
+    user: await get("/global/config"),
+    servers: await get("/mcp"),
+    files: existsSync(path.join(baton.directory, "made.txt")),
+    repository: existsSync(path.join(baton.directory, ".git")),
+  })
+
+  // Calls that do something, each harmless from a friend.
+  const deeds = () => [
+    ["POST", "/session", { title: "mine" }],
+    ["POST", `/session/${session.id}/message`, { parts: [{ type: "text", text: "hello" }] }],
+    ["POST", `/session/${session.id}/prompt_async`, { parts: [{ type: "text", text: "hello" }] }],
+    ["POST", `/session/${session.id}/shell`, { agent: "build", command: "touch made.txt" }],
+    ["POST", `/session/${session.id}/command`, { command: "init", arguments: "" }],
+    ["PATCH", `/session/${session.id}`, { title: "mine" }],
+    ["DELETE", `/session/${session.id}`],
+    ["POST", `/api/session/${session.id}/prompt`, { prompt: { text: "hello" } }],
+    ["PATCH", "/config", { username: "mallory" }],
+    ["PATCH", "/global/config", { username: "mallory" }],
+    ["PUT", "/auth/openai", { type: "api", key: "not-a-key" }],
+    ["POST", "/mcp", { name: "mine", config: { type: "local", command: ["touch", "made.txt"] } }],
+    ["POST", "/pty", { command: "touch", args: ["made.txt"] }],
+    ["DELETE", `/pty/${terminal.id}`],
+    ["POST", "/project/git/init", {}],
+    ["POST", "/experimental/worktree", {}],
+    ["POST", "/tui/append-prompt", { text: "hello" }],
+    ["POST", "/instance/dispose", {}],
+  ]
+
+  const attempt = async (headers, expected) => {
+    for (const [method, target, body] of deeds()) {
+      const sent = JSON.stringify(body ?? {})
+      const answer = await call(baton, { method, target, headers, body: sent })
+      assert.equal(answer.status, expected, `${method} ${target}: ${answer.body}`)
+      const error = JSON.parse(answer.body)
+      assert.ok(error.name ?? error._tag, "a refusal that a client understands")
+      assert.equal(answer.headers["access-control-allow-origin"], undefined)
+    }
+    assert.deepEqual(await state(), untouched, "nothing has changed")
+  }
+
+  test("another origin", () => attempt({ ...JSON_BODY, origin: EVIL }, 403))
+  test("a sandboxed frame, whose origin is null", () => attempt({ ...JSON_BODY, origin: "null" }, 403))
+  test("another port of a name that only looks like this machine", () =>
+    attempt({ ...JSON_BODY, origin: `http://localhost.evil.example:${baton.port}` }, 403))
+
+  test("a name that was made to lead here", async () => {
+    const host = `evil.example:${baton.port}`
+    await attempt({ ...JSON_BODY, host }, 403)
+    // To the browser this is the page's own origin.
+    await attempt({ ...JSON_BODY, host, origin: `http://${host}` }, 403)
+  })
+
+  test("a name that was made to lead here may not read either", async () => {
+    for (const target of ["/session", "/config", "/event", "/global/event", "/api/event", "/file/content?path=README.md"]) {
+      const answer = await call(baton, { target, headers: { host: `evil.example:${baton.port}` } })
+      assert.equal(answer.status, 403, target)
+    }
+  })
+
+  test("what a page may send without asking first: text, and forms", async () => {
+    for (const kind of ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]) {
+      await attempt({ "content-type": kind, origin: EVIL }, 403)
+    }
+    // Even if its origin were left out. What takes no body does not look at its kind.
+    for (const [method, target, body] of deeds().filter(([method, , body]) => method === "POST" && body)) {
+      if (Object.keys(body).length === 0) continue
+      const headers = { "content-type": "text/plain" }
+      const answer = await call(baton, { method, target, headers, body: JSON.stringify(body) })
+      assert.equal(answer.status, 415, `${target}: ${answer.body}`)
+    }
+    assert.deepEqual(await state(), untouched, "nothing has changed")
+  })
+
+  test("a WebSocket from another origin, or through another name", async () => {
+    const target = `/pty/${terminal.id}/connect`
+    const own = `http://127.0.0.1:${baton.port}`
+    const host = `evil.example:${baton.port}`
+    for (const headers of [{ origin: EVIL }, { origin: "null" }, { host }, { host, origin: `http://${host}` }]) {
+      for (const address of [target, `/api${target}`]) {
+        assert.equal((await open(baton, address, headers)).status, 403, JSON.stringify(headers))
+      }
+      const ticket = { method: "POST", target: `/pty/${terminal.id}/connect-token` }
+      const asked = await call(baton, { ...ticket, headers: { ...headers, "x-opencode-ticket": "1" } })
+      assert.equal(asked.status, 403, "nor does it get a ticket")
+      const stolen = JSON.parse((await call(baton, { ...ticket, headers: { "x-opencode-ticket": "1" } })).body)
+      const refused = await open(baton, `${target}?ticket=${encodeURIComponent(stolen.ticket)}`, headers)
+      assert.equal(refused.status, 403, "and one that it has stolen does not help")
+    }
+    const { status, socket } = await open(baton, target, { origin: own })
+    assert.equal(status, 101, "a page of this machine gets in")
+    socket.send("hello\n")
+    await socket.until(({ text }) => text.includes("hello"), "what was typed")
+    socket.leave()
+  })
+})
