@@ -47,7 +47,7 @@ const SCENES = [
   { name: "an answer that is cut", prompt: "please [cut]" },
   { name: "an answer that is filtered", prompt: "please [filtered]" },
   { name: "a retry", prompt: "please [again]" },
-  { name: "a subagent", prompt: "please [task]" },
+  { name: "a subagent", prompt: "please [task]", children: 1 },
   { name: "a list is kept", prompt: "please [todo]" },
   { name: "a permission, once", prompt: "please [permission]", acts: reply({ reply: "once" }) },
   { name: "a permission, rejected", prompt: "please [permission]", acts: reply({ reply: "reject" }) },
@@ -79,18 +79,31 @@ describe("Baton beside OpenCode", () => {
 
   const seen = async (side, server, { ends, ...scene }) => {
     const record = await play(server, { ...scene, ends: ends?.[side] })
-    const { messages, events, session } = strip(side, record, used)
     const normal = new Normal(server.world.root)
     // The record first: it is in order, so that equal things get equal names.
-    return { messages: normal.of(messages), session: normal.of(session), events: normal.of(events) }
+    const named = ({ messages, session, events, global }) => ({
+      messages: normal.of(messages),
+      session: normal.of(session),
+      events: normal.of(events),
+      global: normal.of(global),
+    })
+    const [parent, ...children] = [record, ...record.children].map((one) => named(strip(side, one, used)))
+    return { ...parent, children }
+  }
+  const judge = (ours, theirs, whose) => {
+    assert.deepEqual(ours.messages, theirs.messages, `the messages of ${whose} afterwards (Baton: +, OpenCode: -)`)
+    assert.deepEqual(ours.session, theirs.session, `${whose} afterwards (Baton: +, OpenCode: -)`)
+    assert.deepEqual(ours.events, theirs.events, `the events of ${whose} (Baton: +, OpenCode: -)`)
+    assert.deepEqual(ours.global, theirs.global, `those on /global/event of ${whose} (Baton: +, OpenCode: -)`)
   }
 
   for (const scene of SCENES) {
     test(scene.name, async () => {
       const [theirs, ours] = await Promise.all([seen("opencode", real, scene), seen("baton", baton, scene)])
-      assert.deepEqual(ours.messages, theirs.messages, "the messages afterwards (Baton: +, OpenCode: -)")
-      assert.deepEqual(ours.session, theirs.session, "the session afterwards (Baton: +, OpenCode: -)")
-      assert.deepEqual(ours.events, theirs.events, "the events (Baton: +, OpenCode: -)")
+      judge(ours, theirs, "the session")
+      assert.equal(ours.children.length, scene.children ?? 0)
+      assert.equal(theirs.children.length, ours.children.length)
+      ours.children.forEach((child, at) => judge(child, theirs.children[at], "the child"))
     })
   }
 

@@ -1,8 +1,8 @@
 // Every difference between OpenCode and Baton that is allowed, with its reason. `docs/compatibility.md` shows this list.
 //
-// A difference says how it is taken out of one side before the two are compared: `events` of the stream, `messages` as
-// `GET /session/{id}/message` answers, `session` as `GET /session/{id}` does. One that takes out nothing any more is
-// reported, unless it depends on who is quicker (`sometimes`).
+// A difference says how it is taken out of one side before the two are compared: `events` of both streams, or
+// `global` of `/global/event` only; `messages` as `GET /session/{id}/message` answers, `session` as `GET /session/{id}`
+// does. One that takes out nothing any more is reported, unless it depends on who is quicker (`sometimes`).
 
 const status = (event) => (event.type === "session.status" ? event.properties.status.type : undefined)
 const isIdle = (event) => status(event) === "idle" || event.type === "session.idle"
@@ -59,6 +59,14 @@ export const differences = [
         return !again
       })
     },
+  },
+  {
+    id: "log-frames",
+    on: "opencode",
+    opencode: "`/global/event` sends what is stored a second time, as `sync` frames",
+    baton: "once",
+    reason: "only OpenCode's own replicator reads them; `/sync/history` has them",
+    global: (frames) => frames.filter(({ type }) => type !== "sync"),
   },
   {
     id: "idle-once",
@@ -288,6 +296,20 @@ export const differences = [
       ),
   },
   {
+    id: "child-rules",
+    on: "opencode",
+    opencode: "what a subagent may not do is kept in its session (`permission`)",
+    baton: "it follows from the session having a parent",
+    reason: "the rules are those of the configuration as it is now, also in a session that was made before",
+    events: (events) =>
+      events.map((event) =>
+        event.type === "session.created"
+          ? { ...event, properties: { ...event.properties, info: ruleless(event.properties.info) } }
+          : event,
+      ),
+    session: (session) => ruleless(session),
+  },
+  {
     id: "summaries",
     on: "both",
     opencode: "a prompt's `summary` is filled in later, often after idle, and is there without changes, too; a session's says zero always",
@@ -297,6 +319,8 @@ export const differences = [
     session: (session) => without(session, "summary"),
   },
 ]
+
+const ruleless = (session) => (session.parentID ? without(session, "permission") : session)
 
 const SENTENCES = [
   /^(The response was blocked by the provider's content filter|the provider's content filter withheld the answer)$/,
@@ -323,9 +347,10 @@ export function strip(side, record, used) {
   let result = record
   for (const difference of differences) {
     if (difference.on !== side && difference.on !== "both") continue
-    for (const what of ["events", "messages", "session"]) {
-      if (!difference[what]) continue
-      const next = difference[what](result[what])
+    for (const what of ["events", "global", "messages", "session"]) {
+      const change = difference[what] ?? (what === "global" ? difference.events : undefined)
+      if (!change) continue
+      const next = change(result[what])
       if (JSON.stringify(next) !== JSON.stringify(result[what])) used.add(difference.id)
       result = { ...result, [what]: next }
     }

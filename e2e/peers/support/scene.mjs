@@ -4,6 +4,9 @@ import assert from "node:assert/strict"
 import { listen } from "../../support/stream.mjs"
 import { sessionOf } from "../../support/tape.mjs"
 
+// How often a stream is tried, and how long it may take to tell.
+const ATTEMPTS = 20
+const HEARD_MS = 500
 const JSON_BODY = { "content-type": "application/json" }
 
 async function call(server, method, target, body) {
@@ -16,21 +19,51 @@ async function call(server, method, target, body) {
 // Plays a scenario. `acts` says what to do at which kind of event, `then` what to do after each idle; what they return is
 // waited for. The scene is over after `ends` idles more than there are things to do.
 export async function play(server, { prompt, acts = {}, then = [], ends = 1 }) {
-  const stream = await listen(server)
+  const [stream, global] = await Promise.all([listen(server), listen(server, { target: "/global/event" })])
   try {
+    await heard(server, global.tape)
     const session = await call(server, "POST", "/session", { title: "A scene" })
     await call(server, "POST", `/session/${session.id}/prompt_async`, { parts: [{ type: "text", text: prompt }] })
     await follow(server, stream.tape, session.id, { acts, then, ends })
-    const messages = await call(server, "GET", `/session/${session.id}/message`)
-    const record = await call(server, "GET", `/session/${session.id}`)
-    return { events: stream.tape.of(session.id).map(plain), messages, session: record }
+    await idles(global.tape, session.id, ends + then.length)
+    const record = async (id) => ({
+      events: stream.tape.of(id).map(plain),
+      global: global.tape.events.filter(({ payload }) => isAbout(payload, id)).map(flat),
+      messages: await call(server, "GET", `/session/${id}/message`),
+      session: await call(server, "GET", `/session/${id}`),
+    })
+    const children = []
+    for (const { id } of await call(server, "GET", `/session/${session.id}/children`)) children.push(await record(id))
+    return { ...(await record(session.id)), children }
   } finally {
-    await stream.close()
+    await Promise.all([stream.close(), global.close()])
   }
 }
 
 // Every event has an id of its own, which says nothing.
 const plain = ({ type, properties }) => ({ type, properties })
+// The same for the stream of all directories, which says where each event happened.
+const flat = ({ payload, ...where }) => ({ ...plain(payload), ...where })
+// OpenCode sends what is stored a second time, in the form of its log.
+const isAbout = (payload, id) => sessionOf(payload) === id || payload.syncEvent?.aggregateID === id
+
+// OpenCode says that a client is connected to all directories a moment before it is: what happens in between is lost.
+async function heard(server, tape) {
+  const isToast = ({ payload }) => payload.type === "tui.toast.show"
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    await call(server, "POST", "/tui/show-toast", { message: "Do you hear me?", variant: "info" })
+    const toast = await tape.until(isToast, "a toast", { ms: HEARD_MS }).catch(() => undefined)
+    if (toast) return
+  }
+  assert.fail("/global/event tells nothing")
+}
+
+// Waits until the stream of all directories has seen as much.
+async function idles(tape, session, count) {
+  let seen = 0
+  const isIdle = ({ payload }) => payload.type === "session.idle" && sessionOf(payload) === session
+  await tape.until((frame) => isIdle(frame) && ++seen === count, `idle number ${count} on /global/event`)
+}
 
 // Acts on what happens until the session is idle for good.
 async function follow(server, tape, session, { acts, then, ends }) {
