@@ -16,6 +16,8 @@
 pub mod child;
 pub mod keeper;
 mod lines;
+#[cfg(test)]
+pub(crate) mod world;
 
 pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
 pub use keeper::{Keeper, Keeping, Kept, Rested};

@@ -4,6 +4,7 @@
 //! workspace; it does not know how anything is stored, who watches, or that there is such a thing as idle.
 
 mod budget;
+pub mod claude;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;

@@ -64,6 +64,7 @@ use tools::Bench;
 pub use agent::built_in;
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
+pub(crate) use title::is_default;
 pub use tools::{SandboxOptions, Skill, ToolOptions};
 
 /// The native loop as a runner. Cheap to clone.

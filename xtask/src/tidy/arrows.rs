@@ -31,7 +31,7 @@ const ROOMS: &[Room] = &[
     Room {
         name: "agents",
         uses: &["engine", "llm", "protocol", "reach", "sse", "workspace"],
-        tests_use: &["store"],
+        tests_use: &["client", "store"],
     },
     Room { name: "plugins", uses: &["engine", "protocol", "reach", "workspace"], tests_use: &[] },
     Room {

@@ -24,6 +24,11 @@ pub trait Kept: Send + 'static {
     /// after it has returned.
     fn rest(&mut self) -> impl Future<Output = Rested> + Send;
 
+    /// Whether it still works on something, beside any turn.
+    fn is_working(&self) -> bool {
+        false
+    }
+
     /// Ends it.
     fn stop(self) -> impl Future<Output = ()> + Send;
 }
@@ -42,6 +47,8 @@ pub enum Rested {
 pub struct Keeping {
     /// How long something is kept that no turn wants.
     pub idle: Duration,
+    /// The same for something that still works.
+    pub working: Duration,
     /// How many are kept; the one that has rested longest is stopped first.
     pub most: usize,
     /// The pause before a restart after a failure; it doubles with each failure in a row.
@@ -54,6 +61,7 @@ impl Default for Keeping {
     fn default() -> Self {
         Self {
             idle: Duration::from_mins(10),
+            working: Duration::from_hours(6),
             most: 16,
             pause: Duration::from_secs(1),
             longest: Duration::from_secs(30),
@@ -123,6 +131,8 @@ impl<K: Kept> Keeper<K> {
         state.failures.remove(&session);
         state.number += 1;
         let number = state.number;
+        let Keeping { idle, working, .. } = self.0.keeping;
+        let patience = if kept.is_working() { working } else { idle };
         let wanted = CancellationToken::new();
         let watch = Watch {
             keeper: Arc::downgrade(&self.0),
@@ -131,7 +141,7 @@ impl<K: Kept> Keeper<K> {
             wanted: wanted.clone(),
             closing: self.0.closing.clone(),
             wake: Arc::clone(&self.0.wake),
-            until: Instant::now() + self.0.keeping.idle,
+            until: Instant::now() + patience,
         };
         let task = self.0.tasks.spawn(watch.over(kept));
         // One that is replaced finds out that it is alone with its task, which ends it.

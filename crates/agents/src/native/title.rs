@@ -124,7 +124,7 @@ fn words(part: &protocol::Part) -> Option<&str> {
 }
 
 /// Whether it is the title a session gets when nobody gives it one.
-fn is_default(title: &str) -> bool {
+pub(crate) fn is_default(title: &str) -> bool {
     title.strip_prefix("New session - ").is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
 }
 

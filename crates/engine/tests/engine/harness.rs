@@ -36,6 +36,8 @@ type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
 pub(crate) struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
     otherwise: Mutex<Option<Habit>>,
+    /// Sessions that it was told to forget.
+    pub(crate) forgotten: Mutex<Vec<SessionId>>,
 }
 
 impl Runner for Scripted {
@@ -62,6 +64,10 @@ impl Runners for OneRunner {
             Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, self.0.clone()))
         }
         .boxed()
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        async move { self.0.forgotten.lock().unwrap().push(session.clone()) }.boxed()
     }
 }
 

@@ -43,3 +43,13 @@ async fn what_a_runner_notes_is_there_in_the_next_turn_and_after_a_crash() {
     });
     world.submit(&session, "second").await.end.unwrap().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn runners_are_told_of_sessions_that_are_gone() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.sessions.abort(&session.id).await.unwrap();
+    assert!(world.runner.forgotten.lock().unwrap().is_empty());
+    world.sessions.delete(&session.id).await.unwrap();
+    assert_eq!(*world.runner.forgotten.lock().unwrap(), [session.id]);
+}

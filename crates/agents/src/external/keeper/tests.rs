@@ -12,6 +12,7 @@ struct Thing {
     name: &'static str,
     told: mpsc::UnboundedSender<String>,
     rested: Option<oneshot::Receiver<Rested>>,
+    working: bool,
 }
 
 impl Kept for Thing {
@@ -20,6 +21,10 @@ impl Kept for Thing {
             Some(rested) => rested.await.unwrap(),
             None => future::pending().await,
         }
+    }
+
+    fn is_working(&self) -> bool {
+        self.working
     }
 
     async fn stop(self) {
@@ -43,12 +48,16 @@ impl Scene {
     }
 
     fn keep(&self, session: &str, name: &'static str) {
-        self.keeper.keep(id(session), Thing { name, told: self.tell.clone(), rested: None });
+        self.keeper.keep(id(session), self.thing(name));
+    }
+
+    fn thing(&self, name: &'static str) -> Thing {
+        Thing { name, told: self.tell.clone(), rested: None, working: false }
     }
 
     fn keep_until(&self, session: &str, name: &'static str) -> oneshot::Sender<Rested> {
         let (send, rested) = oneshot::channel();
-        self.keeper.keep(id(session), Thing { name, told: self.tell.clone(), rested: Some(rested) });
+        self.keeper.keep(id(session), Thing { rested: Some(rested), ..self.thing(name) });
         send
     }
 
@@ -86,6 +95,17 @@ async fn what_nobody_wants_is_stopped_after_a_while() {
     assert_eq!(scene.told().await, "stopped again");
     assert_eq!(scene.take("ses_1").await, None);
     assert!(scene.keeper.0.state().kept.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_still_works_is_kept_longer() {
+    let mut scene = Scene::new(4);
+    scene.keeper.keep(id("ses_1"), Thing { working: true, ..scene.thing("busy") });
+    advance(Duration::from_hours(5)).await;
+    assert_eq!(scene.take("ses_1").await, Some("busy"));
+    scene.keeper.keep(id("ses_1"), Thing { working: true, ..scene.thing("busy") });
+    advance(Duration::from_hours(6)).await;
+    assert_eq!(scene.told().await, "stopped busy");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,170 @@
+//! What Claude Code wants to be allowed or told by a person, and the answers.
+
+use std::path::Path;
+
+use engine::session::Turn;
+use protocol::agent_event::{Answer, Ask};
+use protocol::request::{Action, PermissionReply, Question, QuestionOption, Rule};
+use protocol::{Extra, Rest};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::tools::Call;
+use super::wire::Permit;
+
+/// The tool that asks people.
+const QUESTION: &str = "AskUserQuestion";
+
+/// What is said to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    /// Its name for the request.
+    pub(super) id: String,
+    /// What it is told.
+    pub(super) response: Value,
+    /// A person said no, which ends the turn.
+    pub(super) refused: bool,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    question: String,
+    #[serde(default)]
+    header: String,
+    #[serde(default)]
+    options: Vec<Choice>,
+    #[serde(default, rename = "multiSelect")]
+    multiple: bool,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    label: String,
+    #[serde(default)]
+    description: String,
+}
+
+/// Gets an answer: from the rules or, where they say nothing, from a person.
+pub(super) async fn decide(turn: &Turn, rules: &[Rule], id: String, permit: Permit) -> Reply {
+    let answer = if permit.tool_name == QUESTION {
+        turn.ask(Ask::Question { questions: questions(&permit), call: permit.tool_use_id.clone() }).await
+    } else {
+        match allow(turn, rules, &permit).await {
+            Ok(answer) => answer,
+            Err(why) => return Reply { id, response: deny(&why, false), refused: false },
+        }
+    };
+    reply(id, &permit, answer)
+}
+
+async fn allow(turn: &Turn, rules: &[Rule], permit: &Permit) -> Result<Answer, String> {
+    let directory = Path::new(&turn.session.directory).to_owned();
+    let call = Call::new(&permit.tool_name, &permit.input, &directory);
+    // What cannot be read is not allowed: a person is asked.
+    let approved = turn.approved().await.unwrap_or_default();
+    let own = turn.session.permission.iter().flatten();
+    match call.judge(rules.iter().chain(own).chain(&approved), &directory) {
+        Action::Allow => Ok(Answer::Once),
+        Action::Deny => Err(format!("The rules of this session do not allow `{}` here.", call.tool)),
+        Action::Ask => {
+            let ask = call.ask(permit, &directory);
+            let enough = move |rules: &[Rule]| call.judge(rules.iter(), &directory) == Action::Allow;
+            Ok(turn.ask_unless(ask, enough).await)
+        }
+    }
+}
+
+fn questions(permit: &Permit) -> Vec<Question> {
+    let asked = permit.input.get("questions").and_then(Value::as_array);
+    asked
+        .into_iter()
+        .flatten()
+        .filter_map(|question| serde_json::from_value::<Asked>(question.clone()).ok())
+        .map(|asked| Question {
+            question: asked.question,
+            header: asked.header,
+            options: asked
+                .options
+                .into_iter()
+                .map(|Choice { label, description }| QuestionOption { label, description, extra: Rest::NONE })
+                .collect(),
+            multiple: asked.multiple.then_some(true),
+            custom: None,
+            extra: Extra::new(),
+        })
+        .collect()
+}
+
+fn reply(id: String, permit: &Permit, answer: Answer) -> Reply {
+    let said = |response, refused| Reply { id, response, refused };
+    match answer {
+        Answer::Once | Answer::Always | Answer::Default(PermissionReply::Once | PermissionReply::Always) => {
+            said(json!({ "behavior": "allow", "updatedInput": permit.input }), false)
+        }
+        Answer::Answers(answers) => {
+            let asked = questions(permit);
+            let answers: Extra = asked
+                .into_iter()
+                .zip(answers)
+                .map(|(question, labels)| (question.question, labels.join(", ").into()))
+                .collect();
+            let mut input = permit.input.clone();
+            input.insert("answers".to_owned(), Value::Object(answers.into_iter().collect()));
+            said(json!({ "behavior": "allow", "updatedInput": input }), false)
+        }
+        Answer::Rejected { message: Some(message) } => said(deny(&message, false), false),
+        Answer::Rejected { message: None } | Answer::Default(PermissionReply::Reject) => {
+            said(deny("The user refused this.", true), true)
+        }
+        Answer::Withdrawn => said(deny("Nobody answered in time.", true), true),
+    }
+}
+
+fn deny(message: &str, interrupt: bool) -> Value {
+    json!({ "behavior": "deny", "message": message, "interrupt": interrupt })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permit(name: &str, input: Value) -> Permit {
+        let input = serde_json::from_value(input).unwrap();
+        Permit { tool_name: name.into(), input, tool_use_id: Some("toolu_1".into()) }
+    }
+
+    #[test]
+    fn answers_are_told_in_its_words() {
+        let bash = permit("Bash", json!({ "command": "ls" }));
+        let told = |answer| reply("1".into(), &bash, answer);
+        let allowed = json!({ "behavior": "allow", "updatedInput": { "command": "ls" } });
+        for answer in [Answer::Once, Answer::Always, Answer::Default(PermissionReply::Once)] {
+            assert_eq!(told(answer).response, allowed);
+        }
+        let corrected = told(Answer::Rejected { message: Some("use make".into()) });
+        assert_eq!(
+            corrected.response,
+            json!({ "behavior": "deny", "message": "use make", "interrupt": false })
+        );
+        assert!(!corrected.refused);
+        for answer in [Answer::Rejected { message: None }, Answer::Withdrawn] {
+            let refused = told(answer);
+            assert!(refused.refused && refused.response["interrupt"] == json!(true));
+        }
+    }
+
+    #[test]
+    fn a_question_is_asked_and_answered() {
+        let asked = json!({ "questions": [
+            { "question": "Which?", "header": "W", "multiSelect": true, "options": [{ "label": "Red" }] },
+            { "question": "Why?" },
+        ] });
+        let permit = permit(QUESTION, asked);
+        let questions = questions(&permit);
+        assert_eq!(questions.len(), 2);
+        assert_eq!((questions[0].multiple, questions[0].options[0].label.as_str()), (Some(true), "Red"));
+        let answers = Answer::Answers(vec![vec!["Red".into(), "Blue".into()], vec!["so".into()]]);
+        let told = reply("1".into(), &permit, answers).response;
+        assert_eq!(told["updatedInput"]["answers"], json!({ "Which?": "Red, Blue", "Why?": "so" }));
+    }
+}

@@ -1,0 +1,87 @@
+//! Claude Code as the engine sees it: recordings of the real one, and programs that behave like nothing of the kind.
+
+mod misbehaviour;
+mod recordings;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Claude, Options};
+use crate::external::world::{Fake, Ticking, World};
+use crate::external::{Bounds, Patience};
+use engine::limits::Limits;
+
+/// What a fake can say in the words of Claude Code.
+const WORDS: &str = r#"
+state() { say '{"type":"system","subtype":"session_state_changed","state":"'"$1"'"}'; }
+init() { say '{"type":"system","subtype":"init","session_id":"conversation-1"}'; }
+event() { say '{"type":"stream_event","event":'"$1"'}'; }
+open() { event '{"type":"message_start","message":{"id":"'"$1"'","usage":{"input_tokens":3}}}'; }
+words() {
+    event '{"type":"content_block_start","index":0,"content_block":{"type":"text"}}'
+    event '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'"$1"'"}}'
+}
+close() {
+    event '{"type":"content_block_stop","index":0}'
+    event '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}'
+    event '{"type":"message_stop"}'
+}
+speak() { open "$1"; words "$2"; close; }
+call() {
+    say '{"type":"assistant","message":{"id":"'"$1"'","content":[{"type":"tool_use","id":"'"$2"'","name":"Bash","input":{"command":"make"}}]}}'
+}
+called() {
+    say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"'"$1"'","content":"made"}]}}'
+}
+result() { say '{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.25}'; }
+may() {
+    say '{"type":"control_request","request_id":"'"$1"'","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make"},"tool_use_id":"'"$2"'"}}'
+}
+prompted() { hear '"type":"user"'; }
+begin() { prompted; state running; init; }
+finish() { result; state idle; }
+turn() { begin; speak m1 hello; finish; }
+"#;
+
+/// Longer than a loaded machine takes for anything here.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// For what is not going to happen.
+const HASTY: Duration = Duration::from_millis(300);
+
+fn patient() -> Patience {
+    Patience { start: PATIENT, interrupt: PATIENT, silence: PATIENT, settle: PATIENT }
+}
+
+fn claude(fake: &Fake, patience: Patience) -> Options {
+    Options {
+        program: Fake::program(),
+        args: vec![fake.script().into()],
+        environment: fake.environment(),
+        patience,
+        bounds: Bounds { line: 100_000, errors: 4_000, write: PATIENT, linger: HASTY },
+        ..Options::default()
+    }
+}
+
+/// A world around a fake, with a handle on its runner.
+async fn world(options: Options, limits: Limits) -> (World, Claude) {
+    let mut runner = None;
+    let world = World::bounded(limits, |wake| {
+        let claude = Claude::new(options, Arc::new(Ticking::default()), wake);
+        runner = Some(claude.clone());
+        claude
+    })
+    .await;
+    (world, runner.unwrap())
+}
+
+fn script(acts: &str) -> Fake {
+    Fake::new(&format!("{WORDS}\n{acts}"))
+}
+
+/// Runners have all the time they want after an abort.
+fn unhurried() -> Limits {
+    Limits { runner_grace: PATIENT, ..Limits::default() }
+}

@@ -1,0 +1,109 @@
+//! The real Claude Code, as it was recorded: what clients see of it, event by event.
+//!
+//! A recording is played by a program that says what was said and waits where the real one was told something. Two
+//! things differ from what was done then: a program that does not tell its state gets a second prompt after its
+//! result and not before, and nobody closes its input.
+
+use std::fmt::Write as _;
+
+use protocol::{EndReason, EventBody};
+use serde_json::Value;
+
+use super::*;
+use crate::external::world::Person;
+
+/// Recordings, and how their turns end: those that were asked for, and those that the agent begins by itself.
+const RECORDINGS: [(&str, &[EndReason], usize); 23] = {
+    use EndReason::{Aborted, Completed, Error};
+    [
+        ("simple", &[Completed], 0),
+        ("init", &[Completed], 0),
+        ("replay_user", &[Completed], 0),
+        ("resume", &[Completed], 0),
+        ("think", &[Completed], 0),
+        ("read_edit", &[Completed], 0),
+        ("parallel", &[Completed], 0),
+        ("multi_turn", &[Completed, Completed, Completed], 0),
+        ("two_queued", &[Completed], 0),
+        ("permission", &[Completed], 0),
+        ("question", &[Completed], 0),
+        ("subagent", &[Completed], 0),
+        ("retry", &[Completed], 0),
+        ("fail", &[Error], 0),
+        ("err400", &[Error], 0),
+        ("crash", &[Error], 0),
+        ("interrupt", &[Aborted, Completed], 0),
+        ("bgtask", &[Completed], 1),
+        ("state_read_edit", &[Completed], 0),
+        ("state_multi_turn", &[Completed, Completed, Completed], 0),
+        ("state_permission", &[Completed], 0),
+        ("state_interrupt", &[Aborted, Completed], 0),
+        ("state_bgtask", &[Completed], 1),
+    ]
+};
+
+fn recording(name: &str) -> Vec<Value> {
+    let path = format!("{}/src/claude/tests/recordings/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What a program does that plays a recording in a directory.
+fn acts(name: &str, directory: &str) -> String {
+    let mut acts = String::new();
+    for (index, record) in recording(name).iter().enumerate() {
+        let message = &record["msg"];
+        match record["dir"].as_str().unwrap() {
+            "out" => writeln!(
+                acts,
+                "say '{}'",
+                message.to_string().replace("/project", directory).replace('\'', r"'\''")
+            )
+            .unwrap(),
+            "in" if name == "two_queued" && index > 0 => {}
+            "in" => {
+                let request = message["request"]["subtype"].as_str();
+                writeln!(acts, "hear '\"{}\"'", request.or(message["type"].as_str()).unwrap()).unwrap();
+            }
+            "exit" if message["sig"].is_string() => acts.push_str("kill -9 $$\n"),
+            "exit" => writeln!(acts, "linger; exit {}", message["code"]).unwrap(),
+            other => panic!("{name}: {other}"),
+        }
+    }
+    acts
+}
+
+/// How many deltas there are before somebody interrupts.
+fn deltas(name: &str) -> usize {
+    let records = recording(name);
+    let before = records.iter().take_while(|record| record["msg"]["request"]["subtype"] != "interrupt");
+    before.filter(|record| record["msg"]["event"]["delta"]["type"] == "text_delta").count()
+}
+
+#[tokio::test]
+async fn recordings_are_told_as_one_idle_for_each_turn() {
+    for (name, ends, woken) in RECORDINGS {
+        let fake = script("");
+        let (mut world, claude) = world(claude(&fake, patient()), unhurried()).await;
+        let session = world.session().await;
+        fake.becomes(&acts(name, &session.directory));
+        for end in ends {
+            world.submit(&session, "please").await;
+            if *end == EndReason::Aborted {
+                for _ in 0..deltas(name) {
+                    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+                }
+                world.sessions.abort(&session.id).await.unwrap();
+            }
+            assert_eq!(world.until_idle(&session, Person::Agrees).await, *end, "{name}");
+        }
+        for _ in 0..woken {
+            assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{name}");
+        }
+        assert_eq!(world.check(&session.id), ends.len() + woken, "{name}");
+        assert_eq!(fake.processes().len(), 1, "{name}: one process serves all turns");
+        insta::assert_snapshot!(name, world.story(&session.id));
+        claude.close().await;
+        fake.assert_gone();
+    }
+}

@@ -1,0 +1,117 @@
+//! Claude Code over several turns, processes and servers.
+
+use protocol::{EndReason, EventBody, SessionStatus};
+
+use super::*;
+use crate::external::Keeping;
+use crate::external::world::Person;
+
+/// Writes down its arguments, and greets for ever.
+const GREETER: &str = "echo \"$*\" >>\"$NOTES\"; while :; do turn; done";
+
+#[tokio::test]
+async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
+    let fake = script(GREETER);
+    let mut options = claude(&fake, patient());
+    options.keeping = Keeping { idle: HASTY, ..Keeping::default() };
+    let (mut world, runner) = world(options, unhurried()).await;
+    let session = world.session().await;
+    for _ in 0..2 {
+        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    }
+    assert_eq!(fake.processes().len(), 1);
+    let gone = async {
+        while fake.processes().iter().any(|id| crate::external::world::lives(*id)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, gone).await.unwrap();
+    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    let starts: Vec<bool> =
+        fake.notes().lines().map(|args| args.contains("--resume conversation-1")).collect();
+    assert_eq!(starts, [false, true]);
+    assert_eq!(world.check(&session.id), 3);
+    runner.close().await;
+    fake.assert_gone();
+}
+
+#[tokio::test]
+async fn another_server_goes_on_with_the_conversation() {
+    let fake = script(GREETER);
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let session = world.session().await;
+    world.turn(&session, "hi", Person::Agrees).await;
+    runner.close().await;
+    fake.assert_gone();
+    let options = claude(&fake, patient());
+    let mut world = world.restart(|wake| Claude::new(options, Arc::new(Ticking::default()), wake)).await;
+    assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_gone_begins_again() {
+    let refusals = [
+        "echo 'No conversation found with session ID: conversation-1' >&2; exit 1",
+        "prompted; say '{\"type\":\"result\",\"is_error\":true,\"errors\":[\"No conversation found\"]}'; linger",
+    ];
+    for refusal in refusals {
+        let fake = script("turn; exit 0");
+        let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+        let session = world.session().await;
+        world.turn(&session, "hi", Person::Agrees).await;
+        fake.becomes(&format!("{WORDS}\ncase \"$*\" in *--resume*) {refusal} ;; esac\n{GREETER}"));
+        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        let warned = world.seen.iter().any(|event| matches!(&event.body, EventBody::SessionError(_)));
+        assert!(warned);
+        assert_eq!(world.check(&session.id), 2);
+        runner.close().await;
+        fake.assert_gone();
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_arrives_meanwhile_joins_the_turn() {
+    let fake = script("begin; open m1; words one; prompted; close; result; speak m2 two; finish; linger");
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let session = world.session().await;
+    world.submit(&session, "first").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    world.submit(&session, "second").await;
+    assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(world.check(&session.id), 1);
+    let texts: Vec<String> = world
+        .messages(&session)
+        .await
+        .iter()
+        .flat_map(|message| message.parts.iter().filter_map(|part| part.text().map(str::to_owned)))
+        .collect();
+    assert_eq!(texts, ["first", "one", "second", "two"]);
+    runner.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_failed_is_started_again_after_a_pause() {
+    let fake = script("exit 1");
+    let mut options = claude(&fake, patient());
+    options.keeping.pause = HASTY;
+    let (mut world, runner) = world(options, unhurried()).await;
+    let session = world.session().await;
+    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Error);
+    fake.becomes(&format!("{WORDS}\n{GREETER}"));
+    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    let waited = |event: &protocol::Event| matches!(&event.body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
+    assert!(world.seen.iter().any(waited));
+    assert_eq!(world.check(&session.id), 2);
+    runner.close().await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_session_that_is_deleted() {
+    let fake = script(GREETER);
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let session = world.session().await;
+    world.turn(&session, "hi", Person::Agrees).await;
+    runner.forget(&session.id).await;
+    fake.assert_gone();
+}

@@ -1,0 +1,126 @@
+//! The list of what Claude Code means to do. Older versions write all of it at once; newer ones have a tool for each
+//! change, and only the answers tell an entry's number.
+
+use protocol::{Extra, Todo};
+use serde_json::Value;
+
+/// Entries that are kept.
+const MAX_TODOS: usize = 200;
+
+/// The list as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Todos(Vec<(String, Todo)>);
+
+impl Todos {
+    /// The whole list, if a call that worked has changed it.
+    pub(super) fn heard(
+        &mut self,
+        name: &str,
+        input: &Extra,
+        output: &str,
+        result: &Value,
+    ) -> Option<Vec<Todo>> {
+        match name {
+            "TodoWrite" => self.replace(input.get("todos")?.as_array()?),
+            "TaskList" => self.replace(result.get("tasks")?.as_array()?),
+            "TaskCreate" => self.create(input, output, result)?,
+            "TaskUpdate" => self.update(input)?,
+            _ => return None,
+        }
+        Some(self.0.iter().map(|(_, todo)| todo.clone()).collect())
+    }
+
+    fn replace(&mut self, entries: &[Value]) {
+        let numbered = entries.iter().take(MAX_TODOS).enumerate();
+        self.0 = numbered
+            .map(|(index, entry)| {
+                let id = entry.get("id").and_then(id).unwrap_or_else(|| (index + 1).to_string());
+                let content = ["content", "subject"].iter().find_map(|key| entry.get(*key)?.as_str());
+                let status = entry.get("status").and_then(Value::as_str).unwrap_or("pending");
+                (id, todo(content.unwrap_or_default(), status))
+            })
+            .collect();
+    }
+
+    fn create(&mut self, input: &Extra, output: &str, result: &Value) -> Option<()> {
+        let content = ["subject", "description"].iter().find_map(|key| input.get(*key)?.as_str())?;
+        let told = result.pointer("/task/id").and_then(id);
+        let id = told.or_else(|| number(output)).unwrap_or_else(|| (self.0.len() + 1).to_string());
+        if self.0.len() < MAX_TODOS {
+            self.0.push((id, todo(content, "pending")));
+        }
+        Some(())
+    }
+
+    /// An entry that nobody knows is one of a conversation before this one: what clients show of it stays as it is.
+    fn update(&mut self, input: &Extra) -> Option<()> {
+        let wanted = input.get("taskId").and_then(id)?;
+        let at = self.0.iter().position(|(id, _)| *id == wanted)?;
+        let status = input.get("status").and_then(Value::as_str);
+        if status == Some("deleted") {
+            self.0.remove(at);
+            return Some(());
+        }
+        let (_, entry) = self.0.get_mut(at)?;
+        if let Some(status) = status {
+            status.clone_into(&mut entry.status);
+        }
+        if let Some(subject) = input.get("subject").and_then(Value::as_str) {
+            subject.clone_into(&mut entry.content);
+        }
+        Some(())
+    }
+}
+
+fn todo(content: &str, status: &str) -> Todo {
+    let priority = "medium".to_owned();
+    Todo { content: content.to_owned(), status: status.to_owned(), priority, extra: Extra::new() }
+}
+
+fn id(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned).or_else(|| value.as_u64().map(|id| id.to_string()))
+}
+
+/// The number in "Task #3 created".
+fn number(output: &str) -> Option<String> {
+    let digits: String = output.split_once('#')?.1.chars().take_while(char::is_ascii_digit).collect();
+    (!digits.is_empty()).then_some(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn heard(todos: &mut Todos, name: &str, input: Value, output: &str, result: &Value) -> Option<String> {
+        let list = todos.heard(name, &serde_json::from_value(input).unwrap(), output, result)?;
+        let shown = list.iter().map(|todo| format!("{}: {}", todo.content, todo.status));
+        Some(shown.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn a_list_is_written_at_once() {
+        let mut todos = Todos::default();
+        let input = json!({ "todos": [{ "content": "one", "status": "completed" }, { "content": "two" }] });
+        let list = heard(&mut todos, "TodoWrite", input, "", &Value::Null);
+        assert_eq!(list.as_deref(), Some("one: completed, two: pending"));
+        assert_eq!(heard(&mut todos, "Read", json!({}), "", &Value::Null), None);
+    }
+
+    #[test]
+    fn a_list_is_changed_entry_by_entry() {
+        let mut todos = Todos::default();
+        heard(&mut todos, "TaskCreate", json!({ "subject": "one" }), "Task #4 created", &Value::Null);
+        let told = json!({ "task": { "id": "5" } });
+        heard(&mut todos, "TaskCreate", json!({ "subject": "two" }), "", &told);
+        let list =
+            heard(&mut todos, "TaskUpdate", json!({ "taskId": "4", "status": "in_progress" }), "", &told);
+        assert_eq!(list.as_deref(), Some("one: in_progress, two: pending"));
+        let list = heard(&mut todos, "TaskUpdate", json!({ "taskId": "5", "status": "deleted" }), "", &told);
+        assert_eq!(list.as_deref(), Some("one: in_progress"));
+        assert_eq!(heard(&mut todos, "TaskUpdate", json!({ "taskId": "9" }), "", &told), None);
+        let all = json!({ "tasks": [{ "id": "7", "subject": "seven", "status": "completed" }] });
+        assert_eq!(heard(&mut todos, "TaskList", json!({}), "", &all).as_deref(), Some("seven: completed"));
+    }
+}
