@@ -5,6 +5,7 @@
 
 mod budget;
 pub mod claude;
+pub mod codex;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;

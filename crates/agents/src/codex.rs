@@ -1,0 +1,80 @@
+//! Codex as a runner, through `codex app-server`: threads, turns and items as JSON-RPC on its standard input and output.
+//!
+//! - `wire` is what Codex says, read leniently; `translate` makes agent events of it and is pure; `ask` and `input` are
+//!   the words for what goes the other way.
+//! - `process` starts the program and takes up the session's thread; one process per session, kept between turns and
+//!   ended when it has had nothing to do for a while. Which thread a session is survives both.
+//! - `run` follows one turn: it ends with the `turn/completed` of that turn and with nothing else that Codex says. What
+//!   looks like an end (a thread that is idle or in error, an error that will not be retried) starts the clock of
+//!   [`FAREWELL`] and no more, and a thread of a subagent ends nothing.
+//!
+//! A prompt that arrives meanwhile joins the running turn (`turn/steer`). A turn that is stopped is interrupted in
+//! Codex's own words; if that does not help, its process is ended.
+
+mod ask;
+mod failure;
+mod input;
+mod options;
+mod process;
+mod run;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::ports::{Clock, Runner};
+use engine::session::Turn;
+use futures::future::{BoxFuture, FutureExt};
+use protocol::TurnEnd;
+
+use crate::external::{Keeper, Keeping};
+use process::Process;
+
+pub use options::{ANSWER, FAREWELL, Mode, Options};
+
+/// Its name as a provider of models, and as an agent.
+pub const NAME: &str = "codex";
+
+/// The name of the model that its own settings name.
+pub const DEFAULT_MODEL: &str = "default";
+
+/// Codex as a runner. Cheap to clone.
+#[derive(Clone)]
+pub struct Codex(Arc<Inner>);
+
+struct Inner {
+    options: Options,
+    clock: Arc<dyn Clock>,
+    keeper: Keeper<Process>,
+}
+
+impl Codex {
+    /// A runner that starts a program like this.
+    pub fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+        let keeping = Keeping { idle: options.idle, ..Keeping::default() };
+        // Codex begins no turn by itself: there is nothing to wake a session for.
+        let keeper = Keeper::new(keeping, Arc::new(|_, _| {}));
+        Self(Arc::new(Inner { options, clock, keeper }))
+    }
+
+    /// Ends every process that is kept. Turns have ended by then.
+    pub async fn close(&self) {
+        self.0.keeper.close().await;
+    }
+}
+
+impl Runner for Codex {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        let inner = Arc::clone(&self.0);
+        async move { run::run(&inner, &turn).await }.boxed()
+    }
+}
+
+impl fmt::Debug for Codex {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Codex").field("command", &self.0.options.command).finish_non_exhaustive()
+    }
+}

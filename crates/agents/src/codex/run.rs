@@ -1,0 +1,462 @@
+//! One turn of Codex, from the prompt to its end.
+
+use engine::session::Turn;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use protocol::request::{Action, Rule};
+use protocol::{MessageError, MessageId, TurnEnd, agent_event::Ask};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use super::ask::{self, Reply, Wish};
+use super::failure::failure;
+use super::input::{Wanted, text_input, wanted};
+use super::process::{Process, explain};
+use super::translate::Translation;
+use super::wire::{self, Notice, Status, Told, TurnStatus};
+use super::{DEFAULT_MODEL, Inner, Mode};
+use crate::jsonrpc::{self, Asked, Fault, INVALID_PARAMS, Id, Incoming};
+use crate::native::permission::evaluate;
+
+/// Lines that nobody understands which are put up with in one turn.
+const MAX_NOISE: usize = 1_000;
+
+/// How a turn ended, and whether its process can be used again.
+struct Ended {
+    end: TurnEnd,
+    usable: bool,
+}
+
+impl Ended {
+    fn usable(end: TurnEnd) -> Self {
+        Self { end, usable: true }
+    }
+
+    fn broken(message: impl Into<String>) -> Self {
+        Self { end: TurnEnd::Error(MessageError::unknown(message)), usable: false }
+    }
+}
+
+/// Answers a prompt.
+pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
+    let session = &turn.session.id;
+    let mut process = match obtain(inner, turn).await {
+        Ok(process) => process,
+        Err(end) => return end,
+    };
+    let Ended { end, usable } = work(inner, turn, &mut process).await;
+    if usable {
+        inner.keeper.keep(session.clone(), process);
+    } else {
+        if !matches!(end, TurnEnd::Cancelled) {
+            inner.keeper.failed(session);
+        }
+        process.link.stop().await;
+    }
+    end
+}
+
+/// The session's process: the one that was kept, or a new one.
+async fn obtain(inner: &Inner, turn: &Turn) -> Result<Process, TurnEnd> {
+    let session = &turn.session.id;
+    if let Some(process) = inner.keeper.take(session).await {
+        return Ok(process);
+    }
+    let start = async {
+        if let Some(pause) = inner.keeper.pause(session) {
+            sleep(pause).await;
+        }
+        Process::open(inner, turn).await
+    };
+    let started = tokio::select! {
+        biased;
+        () = turn.cancelled() => return Err(TurnEnd::Cancelled),
+        started = start => started,
+    };
+    started.map_err(|message| {
+        inner.keeper.failed(session);
+        TurnEnd::Error(MessageError::unknown(message))
+    })
+}
+
+async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
+    let counted = std::mem::take(&mut process.counted);
+    let mut work = Work {
+        inner,
+        turn,
+        translation: Translation::new(&process.thread, &turn.session.directory, counted),
+        process,
+        current: None,
+        asks: FuturesUnordered::new(),
+        open: Vec::new(),
+        refused: false,
+        joining: FuturesUnordered::new(),
+        unsent: Vec::new(),
+        heard: Instant::now(),
+        farewell: None,
+        noise: 0,
+    };
+    let ended = match work.begin().await {
+        Ok(()) => work.follow().await,
+        Err(ended) => ended,
+    };
+    work.process.counted = std::mem::take(&mut work.translation.counted);
+    ended
+}
+
+/// What was to join, and what Codex says to that.
+type Joined = (Vec<Value>, Result<Value, jsonrpc::Error>);
+
+/// One turn that is going on.
+struct Work<'a> {
+    inner: &'a Inner,
+    turn: &'a Turn,
+    process: &'a mut Process,
+    translation: Translation,
+    /// What Codex calls this turn, once it has said so.
+    current: Option<String>,
+    /// What a person is asked.
+    asks: FuturesUnordered<BoxFuture<'a, (Id, Asked, Reply)>>,
+    /// Requests that were neither answered nor taken back.
+    open: Vec<Id>,
+    /// A person said no.
+    refused: bool,
+    /// What is to join, until Codex has said whether it does.
+    joining: FuturesUnordered<BoxFuture<'static, Joined>>,
+    /// What was to join and came too late.
+    unsent: Vec<Value>,
+    /// When Codex last said something.
+    heard: Instant,
+    /// When the turn has to have ended, and why it should have.
+    farewell: Option<(Instant, &'static str)>,
+    noise: usize,
+}
+
+impl Work<'_> {
+    async fn begin(&mut self) -> Result<(), Ended> {
+        match said(self.turn, &self.turn.prompt).await {
+            Wanted::Turn(input) => self.start(input).await,
+            Wanted::Compaction => {
+                let params = json!({ "threadId": self.process.thread });
+                self.call("thread/compact/start", params).await.map(drop)
+            }
+        }
+    }
+
+    async fn start(&mut self, input: Vec<Value>) -> Result<(), Ended> {
+        let mut params = json!({ "threadId": self.process.thread, "input": input });
+        let model = Some(&self.turn.model.model_id).filter(|model| *model != DEFAULT_MODEL);
+        if let Some(params) = params.as_object_mut() {
+            if let Some(model) = model {
+                params.insert("model".into(), model.as_str().into());
+            }
+            if let Some(effort) = &self.turn.model.variant {
+                params.insert("effort".into(), effort.as_str().into());
+            }
+            let model = model.or(self.process.model.as_ref());
+            if let (Mode::Plan, Some(model)) = (self.inner.options.mode, model) {
+                let settings =
+                    json!({ "model": model, "reasoning_effort": null, "developer_instructions": null });
+                params.insert("collaborationMode".into(), json!({ "mode": "plan", "settings": settings }));
+            }
+        }
+        let answer = self.call("turn/start", params).await?;
+        self.current = answer.pointer("/turn/id").and_then(Value::as_str).map(str::to_owned);
+        Ok(())
+    }
+
+    /// Asks Codex something, unless the turn is stopped meanwhile.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, Ended> {
+        let peer = self.process.link.peer().clone();
+        let answer = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => return Err(self.interrupt().await),
+            answer = peer.request(method, params, self.inner.options.answer) => answer,
+        };
+        self.heard = Instant::now();
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(Ended::broken(explain(&mut self.process.link, error).await)),
+        }
+    }
+
+    async fn follow(&mut self) -> Ended {
+        loop {
+            let deadline = self.deadline();
+            let ended = tokio::select! {
+                biased;
+                () = self.turn.cancelled() => Some(self.interrupt().await),
+                incoming = self.process.link.next() => match incoming {
+                    Some(incoming) => self.hear(incoming).await,
+                    None => Some(Ended::broken(self.process.link.failure().await)),
+                },
+                Some((id, asked, reply)) = self.asks.next() => self.answered(id, asked, reply).await,
+                Some(joined) = self.joining.next() => {
+                    self.joined(joined);
+                    None
+                }
+                () = self.turn.prompted() => {
+                    self.join().await;
+                    None
+                }
+                () = sleep_until(deadline) => Some(self.overdue()),
+            };
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    /// When this has waited long enough. A person may take their time.
+    fn deadline(&self) -> Instant {
+        let silence = match self.open.as_slice() {
+            [] => self.inner.options.patience.silence,
+            _ => self.inner.options.patience.silence + self.heard.elapsed(),
+        };
+        let silent = self.heard + silence;
+        self.farewell.map_or(silent, |(farewell, _)| farewell.min(silent))
+    }
+
+    fn overdue(&self) -> Ended {
+        match (self.farewell, &self.translation.trouble) {
+            (Some(_), Some(trouble)) => Ended { end: TurnEnd::Error(failure(Some(trouble))), usable: false },
+            (Some((_, why)), None) => {
+                let farewell = self.inner.options.farewell;
+                Ended::broken(format!("Codex {why}, but did not end the turn within {farewell:?}"))
+            }
+            (None, _) => {
+                let silence = self.inner.options.patience.silence;
+                Ended::broken(format!("Codex said nothing for {silence:?}, so it was ended"))
+            }
+        }
+    }
+
+    async fn hear(&mut self, incoming: Incoming) -> Option<Ended> {
+        self.heard = Instant::now();
+        match incoming {
+            Incoming::Told { method, params } => match wire::told(&method, params) {
+                Ok(told) => self.told(told).await,
+                Err(error) => self.noise(&error),
+            },
+            Incoming::Asked(asked) => {
+                self.asked(asked).await;
+                None
+            }
+            Incoming::Malformed(malformed) => self.noise(&malformed.to_string()),
+        }
+    }
+
+    fn noise(&mut self, what: &str) -> Option<Ended> {
+        debug!(session = %self.turn.session.id, what, "Codex said something that nobody understands");
+        self.noise += 1;
+        (self.noise > MAX_NOISE).then(|| Ended::broken(format!("Codex talks nonsense: {what}")))
+    }
+
+    async fn told(&mut self, told: Told) -> Option<Ended> {
+        if self.translation.is_own(&told) {
+            match &told.notice {
+                Notice::TurnCompleted(ended) => {
+                    let ours = self.current.as_deref().is_none_or(|current| current == ended.id);
+                    return if ours { self.ended(ended.clone()).await } else { None };
+                }
+                Notice::TurnStarted if self.current.is_none() => self.current.clone_from(&told.turn),
+                Notice::Status(Status::Active) => self.farewell = None,
+                Notice::Status(Status::Idle) => self.expect_end("says that it is idle"),
+                Notice::Status(Status::SystemError) => self.expect_end("says that it has failed"),
+                Notice::Error { will_retry: false, .. } => self.expect_end("gave up"),
+                Notice::Closed => self.expect_end("closed the thread"),
+                Notice::Warning(message) if !message.is_empty() => debug!(message, "Codex warns"),
+                _ => {}
+            }
+        }
+        if let Notice::Resolved(id) = &told.notice {
+            self.open.retain(|open| open != id);
+        }
+        let now = self.inner.clock.now();
+        for event in self.translation.hear(told, now) {
+            self.turn.emit(event).await;
+        }
+        None
+    }
+
+    fn expect_end(&mut self, why: &'static str) {
+        if self.farewell.is_none() {
+            self.farewell = Some((Instant::now() + self.inner.options.farewell, why));
+        }
+    }
+
+    async fn ended(&mut self, ended: wire::Turn) -> Option<Ended> {
+        for event in self.translation.end(&ended) {
+            self.turn.emit(event).await;
+        }
+        self.farewell = None;
+        // Whatever has not joined by now never will, but Codex has to say so.
+        while let Some(joined) = self.joining.next().await {
+            self.joined(joined);
+        }
+        let late = std::mem::take(&mut self.unsent);
+        if !late.is_empty() && !self.refused && ended.status != TurnStatus::Failed {
+            self.current = None;
+            return self.start(late).await.err();
+        }
+        Some(Ended::usable(match ended.status {
+            _ if self.refused => TurnEnd::Blocked,
+            TurnStatus::Completed => TurnEnd::Completed,
+            TurnStatus::Failed => {
+                TurnEnd::Error(failure(ended.error.as_ref().or(self.translation.trouble.as_ref())))
+            }
+            TurnStatus::Interrupted => {
+                TurnEnd::Error(MessageError::unknown("Codex interrupted the turn without being asked to"))
+            }
+            TurnStatus::InProgress | TurnStatus::Other => {
+                TurnEnd::Error(MessageError::unknown("Codex ended the turn without saying how"))
+            }
+        }))
+    }
+
+    /// Codex wants something from a person, or from the rules.
+    async fn asked(&mut self, asked: Asked) {
+        let directory = self.turn.session.directory.trim_end_matches('/');
+        let wish = match ask::wish(&asked.method, asked.params.clone(), &self.translation, directory) {
+            Ok(wish) => wish,
+            Err(error) => {
+                debug!(session = %self.turn.session.id, error, "Codex asks something that nobody understands");
+                return asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
+            }
+        };
+        let rules = self.turn.session.permission.clone().unwrap_or_default();
+        let approved = self.turn.approved().await.unwrap_or_default();
+        match judge(&wish.ask, &rules.iter().chain(&approved)) {
+            Action::Allow => asked.answer(Ok(wish.allowed())),
+            Action::Deny => asked.answer(Ok(wish.denied())),
+            Action::Ask => {
+                let id = asked.id.clone();
+                self.open.push(id.clone());
+                self.asks.push(person(self.turn, id, asked, wish, rules).boxed());
+            }
+        }
+    }
+
+    async fn answered(&mut self, id: Id, asked: Asked, reply: Reply) -> Option<Ended> {
+        self.heard = Instant::now();
+        self.open.retain(|open| *open != id);
+        let question = asked.method == ask::QUESTION;
+        asked.answer(Ok(reply.result));
+        self.refused |= reply.refused;
+        if reply.refused && question {
+            // There is no answer that means no.
+            return self.stop_turn().await;
+        }
+        if let Some(correction) = reply.correction {
+            self.steer(vec![text_input(&correction)]);
+        }
+        None
+    }
+
+    /// Tells Codex to end the turn; its end is still to come.
+    async fn stop_turn(&mut self) -> Option<Ended> {
+        let params = json!({ "threadId": self.process.thread, "turnId": self.current });
+        self.expect_end("was interrupted");
+        self.call("turn/interrupt", params).await.err()
+    }
+
+    /// Prompts that arrived meanwhile join.
+    async fn join(&mut self) {
+        for prompt in self.turn.join().await {
+            if let Wanted::Turn(input) = said(self.turn, &prompt).await {
+                self.steer(input);
+            }
+        }
+    }
+
+    fn steer(&mut self, input: Vec<Value>) {
+        let params =
+            json!({ "threadId": self.process.thread, "expectedTurnId": self.current, "input": input });
+        let peer = self.process.link.peer().clone();
+        let answer = self.inner.options.answer;
+        let steer = async move { (input, peer.request("turn/steer", params, answer).await) };
+        self.joining.push(steer.boxed());
+    }
+
+    /// What could not join gets a turn of its own.
+    fn joined(&mut self, (input, answer): Joined) {
+        match answer {
+            Ok(answer) => {
+                if let Some(turn) = answer.get("turnId").and_then(Value::as_str) {
+                    self.current = Some(turn.to_owned());
+                }
+            }
+            Err(error) => {
+                debug!(session = %self.turn.session.id, %error, "a prompt could not join");
+                self.unsent.extend(input);
+            }
+        }
+    }
+
+    /// Stops the turn because somebody wants it stopped.
+    async fn interrupt(&mut self) -> Ended {
+        self.asks.clear();
+        self.joining.clear();
+        let usable = match self.current.clone() {
+            Some(turn) => {
+                timeout(self.inner.options.patience.interrupt, self.wind_down(turn)).await.unwrap_or(false)
+            }
+            // Nobody knows what it is doing.
+            None => false,
+        };
+        Ended { end: TurnEnd::Cancelled, usable }
+    }
+
+    /// Whether Codex has really stopped.
+    async fn wind_down(&mut self, turn: String) -> bool {
+        let peer = self.process.link.peer().clone();
+        let params = json!({ "threadId": self.process.thread, "turnId": turn });
+        if peer.request("turn/interrupt", params, self.inner.options.patience.interrupt).await.is_err() {
+            return false;
+        }
+        while let Some(incoming) = self.process.link.next().await {
+            let Incoming::Told { method, params } = incoming else { continue };
+            let Ok(told) = wire::told(&method, params) else { continue };
+            if self.translation.is_own(&told)
+                && matches!(&told.notice, Notice::TurnCompleted(ended) if ended.id == turn)
+            {
+                return true;
+            }
+            // For the counting; nobody listens to the rest any more.
+            self.translation.hear(told, self.inner.clock.now());
+        }
+        false
+    }
+}
+
+/// What a prompt says.
+async fn said(turn: &Turn, prompt: &MessageId) -> Wanted {
+    match turn.message(prompt).await {
+        Ok(Some(message)) => wanted(&message),
+        Ok(None) => Wanted::Turn(Vec::new()),
+        Err(error) => {
+            warn!(session = %turn.session.id, %error, "a prompt could not be read");
+            Wanted::Turn(Vec::new())
+        }
+    }
+}
+
+/// Waits for a person.
+async fn person(turn: &Turn, id: Id, asked: Asked, wish: Wish, rules: Vec<Rule>) -> (Id, Asked, Reply) {
+    let shown = wish.ask.clone();
+    let enough = move |approved: &[Rule]| judge(&shown, &rules.iter().chain(approved)) == Action::Allow;
+    let answer = turn.ask_unless(wish.ask.clone(), enough).await;
+    (id, asked, wish.reply(answer))
+}
+
+/// What the rules say. Only a person can answer a question.
+fn judge<'r>(ask: &Ask, rules: &(impl Iterator<Item = &'r Rule> + Clone)) -> Action {
+    let Ask::Permission { permission, patterns, .. } = ask else { return Action::Ask };
+    let verdicts = patterns.iter().map(|pattern| evaluate(rules.clone(), permission, pattern));
+    verdicts.fold(Action::Allow, |worst, verdict| match (worst, verdict) {
+        (Action::Deny, _) | (_, Action::Deny) => Action::Deny,
+        (Action::Ask, _) | (_, Action::Ask) => Action::Ask,
+        (Action::Allow, Action::Allow) => Action::Allow,
+    })
+}

@@ -1,0 +1,8 @@
+//! Tests of the runner: with recordings of Codex, and with programs that behave like it or not at all.
+
+mod mapping;
+mod matrix;
+mod replay;
+mod scripts;
+mod turns;
+mod world;

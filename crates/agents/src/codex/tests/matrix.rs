@@ -1,0 +1,187 @@
+//! Programs that misbehave in every way there is. Whatever they do, the turn ends exactly once, in time, with a sentence
+//! that says what happened, and no process is left.
+
+use std::time::{Duration, Instant};
+
+use engine::limits::Limits;
+use protocol::{EndReason, EventBody};
+
+use super::scripts::script;
+use super::world::{Person, World, options};
+
+/// The longest that a turn may take here: the longest patience of the tests, and time for a slow machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Lets a program misbehave and says how the turn ended and what was said about it.
+async fn misbehave(text: &str, person: Person, limits: Limits) -> (EndReason, String) {
+    let mut world = World::bounded(options(&script(text)), limits).await;
+    let began = Instant::now();
+    let session = world.turn(person).await;
+    judge(world, &session, began).await
+}
+
+/// What holds whatever happened.
+async fn judge(world: World, session: &protocol::Session, began: Instant) -> (EndReason, String) {
+    assert!(began.elapsed() < DEADLINE, "it took {:?}", began.elapsed());
+    let ends = world.ends(session);
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    world.check();
+    world.assert_all_is_closed(session).await;
+    world.codex.close().await;
+    world.assert_nothing_is_left();
+    (ends[0], world.errors())
+}
+
+/// One test for each program: how its turn ends, and words that are said about it.
+macro_rules! programs {
+    ($($name:ident: $script:expr => $end:ident $(, $word:expr)*;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let (end, said) = misbehave($script, Person::Agrees, Limits::default()).await;
+            assert_eq!(end, EndReason::$end, "{said}");
+            let words: &[&str] = &[$($word),*];
+            assert!(words.iter().all(|word| said.contains(word)), "{said:?} does not say {words:?}");
+            assert_eq!(said.is_empty(), words.is_empty(), "{said}");
+        }
+    )*};
+}
+
+programs! {
+    exits_at_once: "exit 0" => Error, "`/bin/bash` exited with code 0";
+    exits_with_last_words: "echo no licence >&2; exit 3" => Error, "exited with code 3", "no licence";
+    is_killed_at_once: "kill -9 $$" => Error, "was ended by signal 9";
+    hangs_before_the_greeting: "hang" => Error, "initialize was not answered within 2s";
+    refuses_the_greeting: "hear; refuse 1 'too old'; stay" => Error, "initialize was refused: too old";
+    exits_after_the_greeting: "greet; exit 1" => Error, "exited with code 1";
+    hangs_at_the_thread: "greet; hear; hang" => Error, "thread/start was not answered within 2s";
+    refuses_the_thread: "greet; hear; refuse 2 'not logged in'; stay" => Error, "thread/start was refused: not logged in";
+    begins_no_thread: "greet; hear; answer 2 '{}'; stay" => Error, "its answer names no thread";
+    hangs_at_the_turn: "greet; open; hear; hang" => Error, "turn/start was not answered within 2s";
+    refuses_the_turn: "greet; open; hear; refuse 3 'no model'; stay" => Error, "turn/start was refused: no model";
+    exits_at_the_turn: "greet; open; hear; echo gone >&2; exit 4" => Error, "exited with code 4", "gone";
+    does_not_name_the_turn: "greet; open; hear; answer 3 '{}'; tell turn/started '\"turn\":{\"id\":\"u\"}'; said m Hi; ends; stay" => Completed;
+
+    exits_in_the_turn: "begin; exit 0" => Error, "exited with code 0";
+    exits_in_the_middle_of_a_line: "begin; printf '{\"method\":\"item'; exit 0" => Error, "in the middle of a line", "item";
+    exits_in_the_middle_of_a_word: "begin; word m Hel; exit 7" => Error, "exited with code 7";
+    exits_in_the_middle_of_a_tool: "begin; runs c; exit 1" => Error, "exited with code 1";
+    is_killed_in_the_middle_of_a_tool: "begin; runs c; kill -9 $$" => Error, "signal 9";
+    hangs_in_the_turn: "begin; hang" => Error, "said nothing for 2s";
+    hangs_in_a_tool: "begin; runs c; hang" => Error, "said nothing for 2s";
+    hangs_after_a_word: "begin; word m Hel; hang" => Error, "said nothing for 2s";
+    hangs_in_a_retry: "begin; tell error '\"error\":{\"message\":\"Reconnecting... 1/5\"},\"willRetry\":true'; hang" => Error, "said nothing for 2s";
+    is_idle_without_an_end: "begin; said m Hi; status idle; hang" => Error, "says that it is idle", "did not end the turn";
+    fails_without_an_end: "begin; status systemError; hang" => Error, "says that it has failed";
+    gives_up_without_an_end: "begin; tell error '\"error\":{\"message\":\"out of credit\"},\"willRetry\":false'; hang" => Error, "Codex: out of credit";
+    closes_the_thread: "begin; tell thread/closed; hang" => Error, "closed the thread";
+
+    ends_twice: "begin; said m Hi; ends; ends; stay" => Completed;
+    ends_another_turn_first: "begin; tell turn/completed '\"turn\":{\"id\":\"x\",\"status\":\"failed\"}'; said m Hi; ends; stay" => Completed;
+    ends_before_its_tool: "begin; runs c; ends; ran c; stay" => Completed;
+    ends_a_tool_that_never_began: "begin; ran c; ends; stay" => Completed;
+    ends_a_tool_twice: "begin; runs c; ran c; ran c; ends; stay" => Completed;
+    begins_a_tool_twice: "begin; runs c; runs c; ran c; ends; stay" => Completed;
+    goes_on_after_the_end: "begin; said m Hi; ends; word m late; runs c; status active; stay" => Completed;
+    fails_without_a_reason: "begin; ends failed; stay" => Error, "not why";
+    fails_with_a_reason: "begin; word m Hel; ends failed '{\"message\":\"mock 400\"}'; stay" => Error, "Codex: mock 400";
+    ends_without_saying_how: "begin; ends sideways; stay" => Error, "without saying how";
+    ends_in_progress: "begin; ends inProgress; stay" => Error, "without saying how";
+    interrupts_itself: "begin; runs c; ends interrupted; stay" => Error, "interrupted the turn without being asked";
+
+    says_unknown_things: "begin; tell future/event; tell item/started '\"item\":{\"type\":\"hologram\",\"id\":\"h\"}'; said m Hi; ends; stay" => Completed;
+    asks_unknown_things: "begin; ask 9 future/request '\"a\":1'; hear; case $heard in *-32601*) said m Hi; ends;; esac; stay" => Completed;
+    asks_what_cannot_be_read: "begin; ask 9 item/commandExecution/requestApproval '\"itemId\":5'; hear; case $heard in *-32602*) ends;; esac; stay" => Completed;
+    says_what_is_not_json: "begin; echo garbage; echo '{]'; echo '[1]'; echo '{}'; said m Hi; ends; stay" => Completed;
+    says_what_is_not_text: "begin; printf '\\377\\376\\n'; said m Hi; ends; stay" => Completed;
+    says_things_of_the_wrong_type: "begin; tell turn/completed '\"turn\":5'; tell item/started '\"item\":{\"type\":\"fileChange\",\"changes\":7}'; said m Hi; ends; stay" => Completed;
+    answers_what_nobody_asked: "begin; answer 99 '{}'; answer 3 '{\"turn\":{\"id\":\"z\"}}'; refuse 1 late; said m Hi; ends; stay" => Completed;
+    says_nothing_in_many_lines: "begin; printf '\\n\\r\\n\\n'; said m Hi; ends; stay" => Completed;
+    talks_nonsense: "begin; yes nonsense | head -n 5000; hang" => Error, "talks nonsense";
+    says_a_hundred_megabytes: "begin; head -c 100000000 /dev/zero | tr '\\0' a; stay" => Error, "a line of more than 1048576 bytes";
+    nests_too_deep: "begin; printf '%0.s[' $(seq 5000); echo; said m Hi; ends; stay" => Completed;
+    floods_its_errors: "begin; head -c 5000000 /dev/zero >&2; said m Hi; ends; stay" => Completed;
+
+    closes_its_output: "begin; exec 1>&-; hang" => Error, "closed its output";
+    closes_its_input: "begin; exec 0<&-; hang" => Error, "said nothing for 2s";
+    leaves_a_grandchild_with_its_pipes: "sleep 600 & echo $! >> .processes; begin; exit 0" => Error, "exited with code 0";
+    leaves_a_grandchild_of_its_own: "setsid sleep 600 & echo $! >> .processes; begin; said m Hi; ends; stay" => Completed;
+    ignores_the_signal: "trap '' TERM; begin; hang" => Error, "said nothing for 2s";
+    exits_while_it_asks: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; exit 1" => Error, "exited with code 1";
+    asks_twice_at_once: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; hear; ran c; ends; stay" => Completed;
+    spends_without_end: "begin; used 10; used 10; used 5; said m Hi; used 20; ends; stay" => Completed;
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_answers_stops_the_turn() {
+    let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
+                hear; case $heard in *cancel*) ends interrupted;; esac; stay";
+    let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
+    assert_eq!(misbehave(text, Person::Sleeps, limits).await, (EndReason::Blocked, String::new()));
+}
+
+#[tokio::test]
+async fn a_request_that_codex_takes_back_holds_nothing() {
+    let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
+                tell serverRequest/resolved '\"requestId\":9'; ran c; said m Hi; ends; stay";
+    let ended = misbehave(text, Person::Sleeps, Limits::default()).await;
+    assert_eq!(ended, (EndReason::Completed, String::new()));
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_says_so() {
+    let mut options = options("");
+    options.command = vec!["/nonexistent/codex".into()];
+    let mut world = World::new(options).await;
+    let session = world.turn(Person::Agrees).await;
+    assert_eq!(world.ends(&session), [EndReason::Error]);
+    assert!(world.errors().contains("is it installed and on the PATH?"), "{}", world.errors());
+    world.check();
+}
+
+/// Stops a turn as soon as the program has said `go`, or at once.
+async fn stop(text: &str, at_once: bool) -> (EndReason, String) {
+    let mut world = World::new(options(&script(text))).await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    if !at_once {
+        world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
+    }
+    let began = Instant::now();
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Sleeps).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    // Its script may not have come far enough to note its process.
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(world.project.path().join(".processes"))
+        .map(|mut file| std::io::Write::write_all(&mut file, b"999999999\n").unwrap())
+        .unwrap();
+    judge(world, &session, began).await
+}
+
+macro_rules! stops {
+    ($($name:ident: $script:expr, $at_once:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let (end, said) = stop($script, $at_once).await;
+            assert_eq!((end, said.as_str()), (EndReason::Aborted, "Aborted"));
+        }
+    )*};
+}
+
+stops! {
+    stopped_before_the_greeting: "hang", true;
+    stopped_at_the_thread: "greet; hear; hang", true;
+    stopped_at_the_turn: "greet; open; hear; hang", true;
+    stopped_in_a_word: "begin; word m go; hear; answer 4 '{}'; ends interrupted; stay", false;
+    stopped_in_a_tool: "begin; runs c; word m go; hear; answer 4 '{}'; status idle; ends interrupted; stay", false;
+    stopped_and_does_not_listen: "begin; word m go; hang", false;
+    stopped_and_answers_without_an_end: "begin; word m go; hear; answer 4 '{}'; hang", false;
+    stopped_and_refuses: "begin; word m go; hear; refuse 4 'not now'; hang", false;
+    stopped_and_ignores_the_signal: "trap '' TERM; begin; runs c; word m go; hang", false;
+    stopped_and_exits: "begin; word m go; hear; exit 9", false;
+    stopped_and_goes_on_talking: "begin; word m go; hear; answer 4 '{}'; while :; do word m more; done", false;
+    stopped_while_it_asks: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; word m go; stay", false;
+    stopped_with_a_grandchild: "begin; setsid sleep 600 & echo $! >> .processes; word m go; hang", false;
+}

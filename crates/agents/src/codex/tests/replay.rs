@@ -1,0 +1,220 @@
+//! What the real Codex was recorded doing, done again by a program in front of the real engine: what clients see of it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use engine::limits::Limits;
+use protocol::prompt::PromptInput;
+use protocol::request::PermissionReply;
+use protocol::{EndReason, Event, EventBody, Message, PartBody, Session, SessionStatus, ToolState};
+use serde_json::Value;
+
+use super::world::{Person, World, options};
+
+/// Does a recording again: says one piece after each thing it is told, and does nothing when it has said all.
+const PLAYER: &str = r#"
+echo $$ >> .processes
+for piece in .pieces/*; do
+    IFS= read -r heard || exit 0
+    printf '%s\n' "$heard" >> .heard
+    cat "$piece"
+done
+while IFS= read -r heard; do printf '%s\n' "$heard" >> .heard; done
+"#;
+
+/// A recording, cut where Codex was told something.
+struct Recording {
+    pieces: Vec<String>,
+    prompts: Vec<PromptInput>,
+    /// The last words before the turn was interrupted, if it was.
+    interrupted_after: Option<String>,
+}
+
+fn recording(name: &str) -> Recording {
+    let path = format!("{}/src/codex/tests/recordings/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut recording = Recording { pieces: Vec::new(), prompts: Vec::new(), interrupted_after: None };
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        if let Some(told) = line.get("in") {
+            recording.pieces.push(String::new());
+            match told["method"].as_str() {
+                Some("turn/start") => {
+                    let prompt = told.pointer("/params/input/0/text").and_then(Value::as_str).unwrap();
+                    recording.prompts.push(PromptInput::text(prompt));
+                }
+                Some("thread/compact/start") => recording.prompts.push(PromptInput::compaction(false)),
+                Some("turn/interrupt") => {
+                    let before = recording.pieces.iter().rev().nth(1).unwrap();
+                    recording.interrupted_after = Some(before.lines().last().unwrap().to_owned());
+                }
+                _ => {}
+            }
+        } else {
+            let piece = recording.pieces.last_mut().unwrap();
+            writeln!(piece, "{}", line["out"]).unwrap();
+        }
+    }
+    recording
+}
+
+/// Plays a recording to somebody and writes down what a client sees.
+async fn play(name: &str, person: Person, limits: Limits) -> String {
+    let recording = recording(name);
+    let mut world = World::bounded(options(PLAYER), limits).await;
+    let pieces = world.project.path().join(".pieces");
+    std::fs::create_dir(&pieces).unwrap();
+    for (number, piece) in recording.pieces.iter().enumerate() {
+        std::fs::write(pieces.join(format!("{number:03}")), piece).unwrap();
+    }
+    let session = world.session().await;
+    for (number, prompt) in recording.prompts.iter().enumerate() {
+        world.sessions.submit(&session.id, prompt.clone()).await.unwrap();
+        if number == 0 && recording.interrupted_after.is_some() {
+            world.until(|body| is_last_word(body, &recording)).await;
+            world.sessions.abort(&session.id).await.unwrap();
+        }
+        world.until_idle(&session, person).await;
+    }
+    assert_eq!(world.ends(&session).len(), recording.prompts.len(), "one idle for each turn");
+    world.assert_all_is_closed(&session).await;
+    world.check();
+    let project = session.directory.clone();
+    let story = story(&world.seen, &session).replace(&project, "/project");
+    world.codex.close().await;
+    world.assert_nothing_is_left();
+    story
+}
+
+/// Whether this is the last thing that is seen before somebody interrupts: the newest words, or a running tool.
+fn is_last_word(body: &EventBody, recording: &Recording) -> bool {
+    let last = recording.interrupted_after.as_deref().unwrap_or_default();
+    match body {
+        EventBody::PartDelta(delta) => last.contains("agentMessage/delta") && last.contains(&delta.delta),
+        EventBody::PartUpdated(it) => match &it.part.body {
+            PartBody::Tool(tool) => last.contains("commandExecution") && last.contains(&tool.call_id),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The events of a session, a line each, without what is different every time.
+fn story(events: &[Event], session: &Session) -> String {
+    let mut story = String::new();
+    for event in events {
+        let line = match &event.body {
+            EventBody::SessionStatus(it) => match &it.status {
+                SessionStatus::Idle { reason, .. } => format!("status idle {}", ended(*reason)),
+                SessionStatus::Retry { attempt, message, .. } => {
+                    format!("status retry {attempt} {message:?}")
+                }
+                SessionStatus::Busy { .. } => "status busy".to_owned(),
+            },
+            EventBody::SessionIdle(it) if it.session_id == session.id => "idle".to_owned(),
+            EventBody::MessageUpdated(it) => message(&it.info),
+            EventBody::PartUpdated(it) => part(&it.part.body),
+            EventBody::PartDelta(it) => format!("  delta {:?}", it.delta),
+            EventBody::PartRemoved(_) => "  part removed".to_owned(),
+            EventBody::PermissionAsked(it) => {
+                format!("permission {} {:?} always {:?}", it.permission, it.patterns, it.always)
+            }
+            EventBody::PermissionReplied(it) => format!("permission replied {:?}", it.reply),
+            EventBody::QuestionAsked(it) => format!("question {:?}", it.questions[0].question),
+            EventBody::QuestionReplied(it) => format!("question replied {:?}", it.answers),
+            EventBody::SessionError(it) => {
+                format!("error {:?}", it.error.as_ref().map(protocol::MessageError::message))
+            }
+            EventBody::TodoUpdated(it) => format!("todos {}", it.todos.len()),
+            EventBody::SessionCompacted(_) => "compacted".to_owned(),
+            EventBody::FileEdited(it) => format!("file edited {}", it.file),
+            EventBody::SessionUpdated(it) => match &it.info.tokens {
+                Some(tokens) => format!("session used {} in, {} out", tokens.input, tokens.output),
+                None => continue,
+            },
+            _ => continue,
+        };
+        writeln!(story, "{line}").unwrap();
+    }
+    story
+}
+
+fn ended(reason: Option<EndReason>) -> String {
+    reason.map_or_else(String::new, |reason| format!("{reason:?}").to_lowercase())
+}
+
+fn message(message: &Message) -> String {
+    match message {
+        Message::User(_) => "message user".to_owned(),
+        Message::Assistant(it) => {
+            let mut line = "message assistant".to_owned();
+            if let Some(finish) = &it.finish {
+                write!(line, " {finish:?}").unwrap();
+            }
+            if it.time.completed.is_some() {
+                line.push_str(" completed");
+            }
+            if let Some(error) = &it.error {
+                write!(line, " {:?}", error.message()).unwrap();
+            }
+            line
+        }
+    }
+}
+
+fn part(body: &PartBody) -> String {
+    match body {
+        PartBody::Text(it) => format!("  text {:?}", it.text),
+        PartBody::Reasoning(it) => format!("  reasoning {:?}", it.text),
+        PartBody::Tool(it) => {
+            let state = match &it.state {
+                ToolState::Pending(_) => "pending".to_owned(),
+                ToolState::Running(state) => format!("running {}", Value::Object(state.input.clone())),
+                ToolState::Completed(state) => format!("completed {:?}", state.output),
+                ToolState::Error(state) => format!("error {:?}", state.error),
+            };
+            format!("  tool {} {state}", it.tool)
+        }
+        PartBody::StepStart(_) => "  step start".to_owned(),
+        PartBody::StepFinish(it) => {
+            format!("  step finish {:?} {} in, {} out", it.reason, it.tokens.input, it.tokens.output)
+        }
+        other => format!("  {other:?}"),
+    }
+}
+
+macro_rules! replays {
+    ($($name:ident: $person:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            insta::assert_snapshot!(play(stringify!($name), $person, Limits::default()).await);
+        }
+    )*};
+}
+
+replays! {
+    simple: Person::Agrees;
+    think: Person::Agrees;
+    read_edit: Person::Agrees;
+    multi_turn: Person::Agrees;
+    approval: Person::Agrees;
+    approval_patch: Person::Agrees;
+    ask: Person::Agrees;
+    retry: Person::Agrees;
+    err400: Person::Agrees;
+    interrupt: Person::Agrees;
+    interrupt_tool: Person::Agrees;
+    compact: Person::Agrees;
+}
+
+/// The recorded person declined and let the turn go on, which here is what happens when nobody answers in time and the
+/// reply that counts then is no.
+#[tokio::test]
+async fn approval_deny() {
+    let limits = Limits {
+        request: Duration::from_millis(50),
+        request_reply: Some(PermissionReply::Reject),
+        ..Limits::default()
+    };
+    insta::assert_snapshot!(play("approval_deny", Person::Sleeps, limits).await);
+}

@@ -1,0 +1,459 @@
+//! From what Codex tells about a thread to what happens in a turn. Pure: no clock, no process.
+//!
+//! An item of Codex is a text, a reasoning or a tool of OpenCode's. Codex does not say where a call of its model ends,
+//! but it counts the tokens of each, after the tools of that call: that is where a step ends. Three things it does not
+//! do are done here. An item that is cut off, by an interruption or by a prompt that joined, gets no end from Codex.
+//! Totals are told more than once, so what counts is by how much they have grown. And a thread of a subagent tells its
+//! own turns and its own idle on the same wire: only what it uses and says is taken from it, and shown with the call
+//! that started it.
+
+mod tool;
+
+pub(super) use tool::{command_line, relative};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::transcript::ABORTED_TOOL;
+use protocol::message::Finish;
+use protocol::number::Number;
+use protocol::session::{CacheTokens, Tokens};
+use protocol::{AgentEvent, Extra, Millis, Todo};
+use serde_json::Value;
+
+use super::wire::{Body, Count, Item, Notice, PlanStep, Reasoning, Told, Trouble, Turn, TurnStatus};
+use tool::Tool;
+
+/// Most that is kept of what a command or a subagent has said so far.
+const MAX_PROGRESS: usize = 32 * 1024;
+
+/// What was counted so far, by thread. Of a thread that is not in it nothing is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counted(BTreeMap<String, Count>);
+
+impl Counted {
+    /// For a thread in which nothing was ever said.
+    pub(super) fn fresh(thread: &str) -> Self {
+        Self(BTreeMap::from([(thread.to_owned(), Count::default())]))
+    }
+
+    /// For a thread that is older than the process.
+    pub(super) fn older() -> Self {
+        Self::default()
+    }
+}
+
+/// One turn of a thread, or several that were joined.
+#[derive(Debug)]
+pub(super) struct Translation {
+    thread: String,
+    directory: String,
+    events: Vec<AgentEvent>,
+    /// An assistant message is open.
+    open: bool,
+    /// A tool was called in it.
+    worked: bool,
+    items: BTreeMap<String, Open>,
+    /// Items that have ended; what is said about them later is no news.
+    ended: BTreeSet<String>,
+    pub(super) counted: Counted,
+    /// What the open step has used.
+    used: Option<Tokens>,
+    retrying: Option<u32>,
+    /// Which call started a thread.
+    children: BTreeMap<String, String>,
+    /// The last thing that went wrong for good.
+    pub(super) trouble: Option<Trouble>,
+}
+
+/// An item that has begun.
+#[derive(Debug)]
+enum Open {
+    Text {
+        said: String,
+    },
+    Reasoning {
+        said: String,
+    },
+    Tool {
+        tool: Box<Tool>,
+        progress: String,
+        /// How much of the progress was shown.
+        shown: usize,
+    },
+}
+
+impl Translation {
+    /// For the next turn of a thread.
+    pub(super) fn new(thread: &str, directory: &str, counted: Counted) -> Self {
+        Self {
+            thread: thread.to_owned(),
+            directory: directory.trim_end_matches('/').to_owned(),
+            events: Vec::new(),
+            open: false,
+            worked: false,
+            items: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            counted,
+            used: None,
+            retrying: None,
+            children: BTreeMap::new(),
+            trouble: None,
+        }
+    }
+
+    /// Whether this is about the thread itself and not about a subagent's.
+    pub(super) fn is_own(&self, told: &Told) -> bool {
+        told.thread.as_deref().is_none_or(|thread| thread == self.thread)
+    }
+
+    /// The call that is to be shown for something in a thread.
+    pub(super) fn call_of(&self, thread: Option<&str>, item: &str) -> String {
+        thread.and_then(|thread| self.children.get(thread)).cloned().unwrap_or_else(|| item.to_owned())
+    }
+
+    /// What changes a file in this call, for whoever has to allow it.
+    pub(super) fn tool(&self, call: &str) -> Option<&Tool> {
+        match self.items.get(call)? {
+            Open::Tool { tool, .. } => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// What happened.
+    pub(super) fn hear(&mut self, told: Told, now: Millis) -> Vec<AgentEvent> {
+        if self.is_own(&told) {
+            self.own(told.notice, now);
+        } else if let Some(thread) = told.thread {
+            self.child(&thread, told.notice);
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    /// What has to be said when the turn has ended: everything that is open is closed. A turn that failed leaves its
+    /// open step to the error.
+    pub(super) fn end(&mut self, turn: &Turn) -> Vec<AgentEvent> {
+        self.resume();
+        self.cut();
+        if turn.error.is_none() && turn.status != TurnStatus::Failed {
+            // Whatever it did last, it wants nothing more.
+            self.worked = false;
+            self.finish();
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    fn own(&mut self, notice: Notice, now: Millis) {
+        match notice {
+            Notice::ItemStarted(item) => self.started(&item),
+            Notice::ItemCompleted(item) => self.completed(item),
+            Notice::TextDelta { item, delta } => self.text(item, delta),
+            Notice::ReasoningDelta { item, delta } => self.reasoning(item, delta),
+            Notice::ReasoningPart { item, index } if index > 0 => self.reasoning(item, "\n\n".into()),
+            Notice::OutputDelta { item, delta } => self.progress(&item, &delta),
+            Notice::PatchUpdated { item, changes } => {
+                if let Some(Open::Tool { tool, .. }) = self.items.get_mut(&item) {
+                    **tool = Tool::change(&changes, &self.directory);
+                    self.show(&item);
+                }
+            }
+            Notice::PlanUpdated(plan) => self.say(AgentEvent::Todos(plan.into_iter().map(todo).collect())),
+            Notice::Usage(usage) => {
+                let thread = self.thread.clone();
+                if let Some(tokens) = self.count(&thread, usage.total, usage.last) {
+                    self.spend(tokens);
+                }
+            }
+            Notice::Error { error, will_retry: true } => self.retry(&error, now),
+            Notice::Error { error, will_retry: false } => self.trouble = Some(error),
+            Notice::Named(Some(name)) if !name.trim().is_empty() => self.say(AgentEvent::Titled(name)),
+            // The whole turn's diff is known better by whoever looks at the files.
+            _ => {}
+        }
+    }
+
+    /// What a subagent does is shown with the call that started it.
+    fn child(&mut self, thread: &str, notice: Notice) {
+        let line = match notice {
+            Notice::Usage(usage) => {
+                if let Some(tokens) = self.count(thread, usage.total, usage.last) {
+                    self.say(AgentEvent::Spent { tokens, cost: Number(0.0) });
+                }
+                return;
+            }
+            Notice::ItemCompleted(Item { body: Body::Text(text), .. }) => text.text,
+            Notice::ItemStarted(item) => match Tool::of(&item.body, &self.directory) {
+                Some(tool) => format!("{}: {}", tool.name, tool.title),
+                None => return,
+            },
+            _ => return,
+        };
+        if let Some(call) = self.children.get(thread).cloned() {
+            self.progress(&call, &format!("{line}\n"));
+        }
+    }
+
+    fn started(&mut self, item: &Item) {
+        if self.ended.contains(&item.id) || self.items.contains_key(&item.id) {
+            return;
+        }
+        match &item.body {
+            // Somebody said something while the model was talking: it begins anew.
+            Body::User if self.open => {
+                self.cut();
+                self.finish();
+            }
+            Body::Agents(agents) => {
+                for thread in &agents.receiver_thread_ids {
+                    self.children.entry(thread.clone()).or_insert_with(|| item.id.clone());
+                }
+                self.begin_tool(item);
+            }
+            // Texts begin with their first word, so that there are no empty ones.
+            _ => self.begin_tool(item),
+        }
+    }
+
+    fn begin_tool(&mut self, item: &Item) {
+        let Some(tool) = Tool::of(&item.body, &self.directory) else { return };
+        self.step();
+        self.worked = true;
+        self.items
+            .insert(item.id.clone(), Open::Tool { tool: tool.into(), progress: String::new(), shown: 0 });
+        self.show(&item.id);
+    }
+
+    fn completed(&mut self, item: Item) {
+        if self.ended.contains(&item.id) {
+            return;
+        }
+        match item.body {
+            Body::Text(text) => self.complete_text(item.id, &text.text),
+            Body::Reasoning(reasoning) => self.complete_reasoning(item.id, &reasoning),
+            Body::Compaction => self.say(AgentEvent::Compacted),
+            Body::User | Body::Other(_) => {}
+            body => self.complete_tool(item.id, body),
+        }
+    }
+
+    fn complete_text(&mut self, id: String, whole: &str) {
+        let said = match self.items.get(&id) {
+            Some(Open::Text { said }) => said.as_str(),
+            _ => "",
+        };
+        let rest = whole.strip_prefix(said).unwrap_or_default().to_owned();
+        self.text(id.clone(), rest);
+        self.close(&id);
+        self.ended.insert(id);
+    }
+
+    fn complete_reasoning(&mut self, id: String, whole: &Reasoning) {
+        if !self.items.contains_key(&id) {
+            let parts = if whole.summary.is_empty() { &whole.content } else { &whole.summary };
+            self.reasoning(id.clone(), parts.join("\n\n"));
+        }
+        self.close(&id);
+        self.ended.insert(id);
+    }
+
+    fn complete_tool(&mut self, id: String, body: Body) {
+        let begun = matches!(self.items.get(&id), Some(Open::Tool { .. }));
+        let item = Item { id: id.clone(), body };
+        if !begun {
+            self.begin_tool(&item);
+        }
+        let Some(Open::Tool { progress, .. }) = self.items.remove(&id) else { return };
+        self.ended.insert(id.clone());
+        let Some(tool) = Tool::of(&item.body, &self.directory) else { return };
+        for file in tool.changed() {
+            self.say(AgentEvent::FileEdited { file });
+        }
+        self.say(tool.ended(id, progress));
+        self.settle();
+    }
+
+    fn text(&mut self, id: String, delta: String) {
+        if delta.is_empty() || self.ended.contains(&id) {
+            return;
+        }
+        self.step();
+        match self.items.get_mut(&id) {
+            Some(Open::Text { said }) => said.push_str(&delta),
+            Some(_) => return,
+            None => {
+                self.say(AgentEvent::TextStarted { key: id.clone() });
+                self.items.insert(id.clone(), Open::Text { said: delta.clone() });
+            }
+        }
+        self.say(AgentEvent::TextDelta { key: id, delta });
+    }
+
+    fn reasoning(&mut self, id: String, delta: String) {
+        if delta.is_empty() || self.ended.contains(&id) {
+            return;
+        }
+        self.step();
+        match self.items.get_mut(&id) {
+            Some(Open::Reasoning { said }) => said.push_str(&delta),
+            Some(_) => return,
+            None => {
+                self.say(AgentEvent::ReasoningStarted { key: id.clone() });
+                self.items.insert(id.clone(), Open::Reasoning { said: delta.clone() });
+            }
+        }
+        self.say(AgentEvent::ReasoningDelta { key: id, delta });
+    }
+
+    /// Adds to what a running tool has said. It is shown again each time it has doubled, since every look at it is
+    /// stored.
+    fn progress(&mut self, id: &str, delta: &str) {
+        let Some(Open::Tool { progress, shown, .. }) = self.items.get_mut(id) else { return };
+        progress.push_str(delta);
+        tool::keep_end(progress, MAX_PROGRESS);
+        if progress.len() >= shown.saturating_mul(2).max(1) {
+            *shown = progress.len();
+            self.show(id);
+        }
+    }
+
+    fn show(&mut self, id: &str) {
+        let Some(Open::Tool { tool, progress, .. }) = self.items.get(id) else { return };
+        let event = tool.running(id, progress);
+        self.say(event);
+    }
+
+    fn retry(&mut self, error: &Trouble, now: Millis) {
+        // What was said in vain will be said again; what a tool has done stays.
+        if self.open && !self.worked && !self.items.is_empty() {
+            self.ended.extend(std::mem::take(&mut self.items).into_keys());
+            self.say(AgentEvent::AttemptWithdrawn);
+        }
+        let attempt = attempt(&error.message).or(self.retrying.map(|last| last + 1)).unwrap_or(1);
+        self.retrying = Some(attempt);
+        let message = error.additional_details.clone().unwrap_or_else(|| error.message.clone());
+        // Codex does not say how long it waits.
+        self.events.push(AgentEvent::Retrying { attempt, message, next: now });
+    }
+
+    /// A step is open from here on.
+    fn step(&mut self) {
+        self.resume();
+        if !self.open {
+            (self.open, self.worked, self.used) = (true, false, None);
+            self.events.push(AgentEvent::step_started());
+        }
+    }
+
+    fn resume(&mut self) {
+        if self.retrying.take().is_some() {
+            self.events.push(AgentEvent::Resumed);
+        }
+    }
+
+    fn say(&mut self, event: AgentEvent) {
+        self.resume();
+        self.events.push(event);
+    }
+
+    /// By how much a thread's total has grown.
+    fn count(&mut self, thread: &str, total: Count, last: Count) -> Option<Tokens> {
+        let own = thread == self.thread;
+        let before = self.counted.0.insert(thread.to_owned(), total).or((!own).then(Count::default));
+        let grown = before.map_or(last, |before| grown(total, before));
+        (grown != Count::default()).then(|| tokens(grown))
+    }
+
+    fn spend(&mut self, tokens: Tokens) {
+        if self.open {
+            self.used.get_or_insert_default().add(&tokens);
+            self.settle();
+        } else {
+            self.say(AgentEvent::Spent { tokens, cost: Number(0.0) });
+        }
+    }
+
+    /// Ends the step if its model call was counted and nothing of it is open.
+    fn settle(&mut self) {
+        if self.open && self.used.is_some() && self.items.is_empty() {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        let reason = if self.worked { Finish::ToolCalls } else { Finish::Stop };
+        let tokens = self.used.take().unwrap_or_default();
+        self.say(AgentEvent::StepFinished {
+            reason,
+            tokens,
+            cost: Number(0.0),
+            snapshot: None,
+            patch: None,
+            error: None,
+        });
+    }
+
+    fn close(&mut self, id: &str) {
+        match self.items.remove(id) {
+            Some(Open::Text { .. }) => self.say(AgentEvent::TextEnded { key: id.to_owned() }),
+            Some(Open::Reasoning { .. }) => {
+                self.say(AgentEvent::ReasoningEnded { key: id.to_owned(), metadata: None });
+            }
+            Some(Open::Tool { .. }) => {
+                let metadata = Some(Extra::from_iter([("interrupted".to_owned(), Value::Bool(true))]));
+                let error = ABORTED_TOOL.to_owned();
+                self.say(AgentEvent::ToolFailed { call: id.to_owned(), error, metadata });
+            }
+            None => {}
+        }
+        self.settle();
+    }
+
+    /// Closes what is open and will not be continued.
+    fn cut(&mut self) {
+        let open: Vec<String> = self.items.keys().cloned().collect();
+        for id in open {
+            self.close(&id);
+            self.ended.insert(id);
+        }
+    }
+}
+
+fn todo(step: PlanStep) -> Todo {
+    let status = match step.status.as_str() {
+        "inProgress" => "in_progress",
+        "completed" => "completed",
+        _ => "pending",
+    };
+    Todo { content: step.step, status: status.into(), priority: "medium".into(), extra: Extra::new() }
+}
+
+/// `Reconnecting... 1/2`
+fn attempt(message: &str) -> Option<u32> {
+    let (before, _) = message.rsplit_once('/')?;
+    let digits = before.rsplit(|it: char| !it.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+fn grown(total: Count, before: Count) -> Count {
+    Count {
+        total: total.total.saturating_sub(before.total),
+        input: total.input.saturating_sub(before.input),
+        read: total.read.saturating_sub(before.read),
+        written: total.written.saturating_sub(before.written),
+        output: total.output.saturating_sub(before.output),
+        reasoning: total.reasoning.saturating_sub(before.reasoning),
+    }
+}
+
+fn tokens(count: Count) -> Tokens {
+    Tokens {
+        total: Some(count.total),
+        input: count.input.saturating_sub(count.read).saturating_sub(count.written),
+        output: count.output.saturating_sub(count.reasoning),
+        reasoning: count.reasoning,
+        cache: CacheTokens { read: count.read, write: count.written, ..CacheTokens::default() },
+        extra: Extra::new(),
+    }
+}
