@@ -29,40 +29,68 @@ use engine::ports::{Clock, Runner};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::TurnEnd;
+use protocol::agent::Abilities;
 
 use crate::external::{Keeper, Keeping};
+use crate::roster::{About, External};
 use process::Process;
 
-pub use options::{ANSWER, FAREWELL, Mode, Options};
+pub use options::{ANSWER, FAREWELL, Options};
 
 /// Its name as a provider of models, and as an agent.
 pub const NAME: &str = "codex";
-
-/// The name of the model that its own settings name.
-pub const DEFAULT_MODEL: &str = "default";
 
 /// Codex as a runner. Cheap to clone.
 #[derive(Clone)]
 pub struct Codex(Arc<Inner>);
 
 struct Inner {
+    about: About,
     options: Options,
     clock: Arc<dyn Clock>,
     keeper: Keeper<Process>,
 }
 
 impl Codex {
-    /// A runner that starts a program like this.
-    pub fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+    /// A runner that starts a program like this, and has these models.
+    pub fn new(options: Options, models: Vec<String>, clock: Arc<dyn Clock>) -> Self {
+        let about = About {
+            id: NAME.into(),
+            name: "Codex".into(),
+            description: "OpenAI's Codex, with the settings and the login it has on this machine.".into(),
+            models,
+            has_providers: false,
+            abilities: abilities(),
+        };
         let keeping = Keeping { idle: options.idle, ..Keeping::default() };
         // Codex begins no turn by itself: there is nothing to wake a session for.
         let keeper = Keeper::new(keeping, Arc::new(|_, _| {}));
-        Self(Arc::new(Inner { options, clock, keeper }))
+        Self(Arc::new(Inner { about, options, clock, keeper }))
+    }
+}
+
+/// What works with it. What its subagents do is shown, but they are no sessions; what it costs nobody knows.
+fn abilities() -> Abilities {
+    Abilities {
+        steer: true,
+        resume: true,
+        permissions: true,
+        questions: true,
+        todos: true,
+        tokens: true,
+        retries: true,
+        attachments: true,
+        ..Abilities::LEAST
+    }
+}
+
+impl External for Codex {
+    fn about(&self) -> &About {
+        &self.0.about
     }
 
-    /// Ends every process that is kept. Turns have ended by then.
-    pub async fn close(&self) {
-        self.0.keeper.close().await;
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.keeper.close().boxed()
     }
 }
 

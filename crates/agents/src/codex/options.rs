@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::config::PermissionMode;
 use protocol::request::{Action, Rule};
 
 use crate::external::{Bounds, Patience};
 use crate::native::permission::matches;
+use crate::roster::Program;
 
 /// How long Codex may take to end a turn after it has said something that comes right before the end.
 pub const FAREWELL: Duration = Duration::from_secs(5);
@@ -24,7 +26,7 @@ pub struct Options {
     /// Variables it does not inherit.
     pub hidden: Vec<String>,
     /// What it does without asking.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// How long a process that has nothing to do is kept.
     pub idle: Duration,
     /// How long it is waited for.
@@ -37,15 +39,16 @@ pub struct Options {
     pub answer: Duration,
 }
 
-impl Options {
-    /// The program of this name, with the usual bounds.
-    pub fn new(command: Vec<String>) -> Self {
+impl From<Program> for Options {
+    /// With the usual bounds.
+    fn from(program: Program) -> Self {
+        let Program { command, environment, hidden, mode, idle, threads: _ } = program;
         Self {
             command,
-            environment: BTreeMap::new(),
-            hidden: Vec::new(),
-            mode: Mode::default(),
-            idle: Duration::from_mins(10),
+            environment,
+            hidden,
+            mode,
+            idle,
             patience: Patience::default(),
             bounds: Bounds::default(),
             farewell: FAREWELL,
@@ -54,43 +57,27 @@ impl Options {
     }
 }
 
-/// What Codex does without asking.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// What its own settings allow.
-    #[default]
-    Ask,
-    /// Changes to files of the project, too.
-    AcceptEdits,
-    /// Everything: nobody is asked anything.
-    Bypass,
-    /// Nothing that changes anything.
-    Plan,
-}
-
-impl Mode {
-    /// When Codex asks, and what it can do without asking. Nothing means that its own settings count; the rules of a
-    /// session make them stricter, so that there is something to ask about.
-    pub(super) fn policy(self, rules: &[Rule]) -> (Option<&'static str>, Option<&'static str>) {
-        let (mut approval, mut sandbox) = match self {
-            Self::Ask => (None, None),
-            Self::AcceptEdits => (Some("on-request"), Some("workspace-write")),
-            Self::Bypass => (Some("never"), Some("danger-full-access")),
-            Self::Plan => (Some("on-request"), Some("read-only")),
-        };
-        let restricts = |permission: &str| {
-            let about = |rule: &&Rule| matches(&rule.permission, permission) && rule.pattern == "*";
-            rules.iter().rfind(about).is_some_and(|rule| rule.action != Action::Allow)
-        };
-        if restricts("edit") {
-            sandbox = Some("read-only");
-            approval = approval.filter(|it| *it != "never").or(Some("on-request"));
-        }
-        if restricts("bash") {
-            approval = Some("untrusted");
-        }
-        (approval, sandbox)
+/// When Codex asks, and what it can do without asking. Nothing means that its own settings count; the rules of a
+/// session make them stricter, so that there is something to ask about.
+pub(super) fn policy(mode: PermissionMode, rules: &[Rule]) -> (Option<&'static str>, Option<&'static str>) {
+    let (mut approval, mut sandbox) = match mode {
+        PermissionMode::Ask => (None, None),
+        PermissionMode::AcceptEdits => (Some("on-request"), Some("workspace-write")),
+        PermissionMode::Bypass => (Some("never"), Some("danger-full-access")),
+        PermissionMode::Plan => (Some("on-request"), Some("read-only")),
+    };
+    let restricts = |permission: &str| {
+        let about = |rule: &&Rule| matches(&rule.permission, permission) && rule.pattern == "*";
+        rules.iter().rfind(about).is_some_and(|rule| rule.action != Action::Allow)
+    };
+    if restricts("edit") {
+        sandbox = Some("read-only");
+        approval = approval.filter(|it| *it != "never").or(Some("on-request"));
     }
+    if restricts("bash") {
+        approval = Some("untrusted");
+    }
+    (approval, sandbox)
 }
 
 #[cfg(test)]
@@ -101,20 +88,24 @@ mod tests {
     fn rules_of_a_session_make_codex_ask() {
         let rule = |permission: &str, action| Rule::new(permission, "*", action);
         let cases = [
-            (Mode::Ask, vec![], (None, None)),
-            (Mode::Bypass, vec![], (Some("never"), Some("danger-full-access"))),
-            (Mode::Bypass, vec![rule("edit", Action::Ask)], (Some("on-request"), Some("read-only"))),
+            (PermissionMode::Ask, vec![], (None, None)),
+            (PermissionMode::Bypass, vec![], (Some("never"), Some("danger-full-access"))),
             (
-                Mode::AcceptEdits,
+                PermissionMode::Bypass,
+                vec![rule("edit", Action::Ask)],
+                (Some("on-request"), Some("read-only")),
+            ),
+            (
+                PermissionMode::AcceptEdits,
                 vec![rule("bash", Action::Ask)],
                 (Some("untrusted"), Some("workspace-write")),
             ),
-            (Mode::Ask, vec![rule("*", Action::Deny)], (Some("untrusted"), Some("read-only"))),
-            (Mode::Ask, vec![rule("*", Action::Ask), rule("*", Action::Allow)], (None, None)),
-            (Mode::Ask, vec![Rule::new("bash", "rm *", Action::Deny)], (None, None)),
+            (PermissionMode::Ask, vec![rule("*", Action::Deny)], (Some("untrusted"), Some("read-only"))),
+            (PermissionMode::Ask, vec![rule("*", Action::Ask), rule("*", Action::Allow)], (None, None)),
+            (PermissionMode::Ask, vec![Rule::new("bash", "rm *", Action::Deny)], (None, None)),
         ];
         for (mode, rules, expected) in cases {
-            assert_eq!(mode.policy(&rules), expected, "{mode:?} {rules:?}");
+            assert_eq!(policy(mode, &rules), expected, "{mode:?} {rules:?}");
         }
     }
 }

@@ -3,15 +3,18 @@
 use std::ffi::OsString;
 
 use engine::session::Turn;
+use protocol::config::PermissionMode;
 use protocol::{AgentEvent, MessageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tracing::{debug, info};
 
+use super::options::policy;
 use super::translate::Counted;
-use super::{DEFAULT_MODEL, Inner, Mode, NAME, ask};
+use super::{Inner, NAME, ask};
 use crate::external::{Kept, Launch, Rested};
 use crate::jsonrpc::{self, Dialect, Incoming, Link, Options};
+use crate::roster::DEFAULT_MODEL;
 
 /// A thread in a running Codex.
 #[derive(Debug)]
@@ -135,13 +138,13 @@ fn launch(inner: &Inner, directory: &str) -> Launch {
 }
 
 /// How a thread is to be run.
-fn settings(mode: Mode, turn: &Turn) -> Map<String, Value> {
+fn settings(mode: PermissionMode, turn: &Turn) -> Map<String, Value> {
     let mut settings = Map::new();
     settings.insert("cwd".into(), turn.session.directory.as_str().into());
     if turn.model.model_id != DEFAULT_MODEL {
         settings.insert("model".into(), turn.model.model_id.as_str().into());
     }
-    let (approval, sandbox) = mode.policy(turn.session.permission.as_deref().unwrap_or_default());
+    let (approval, sandbox) = policy(mode, turn.session.permission.as_deref().unwrap_or_default());
     if let Some(approval) = approval {
         settings.insert("approvalPolicy".into(), approval.into());
     }

@@ -3,21 +3,23 @@
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use protocol::config::PermissionMode;
 use protocol::request::{Action, Rule};
 use protocol::{MessageError, MessageId, TurnEnd, agent_event::Ask};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use super::Inner;
 use super::ask::{self, Reply, Wish};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Process, explain};
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
-use super::{DEFAULT_MODEL, Inner, Mode};
 use crate::jsonrpc::{self, Asked, Fault, INVALID_PARAMS, Id, Incoming};
 use crate::native::permission::evaluate;
+use crate::roster::DEFAULT_MODEL;
 
 /// Lines that nobody understands which are put up with in one turn.
 const MAX_NOISE: usize = 1_000;
@@ -155,7 +157,7 @@ impl Work<'_> {
                 params.insert("effort".into(), effort.as_str().into());
             }
             let model = model.or(self.process.model.as_ref());
-            if let (Mode::Plan, Some(model)) = (self.inner.options.mode, model) {
+            if let (PermissionMode::Plan, Some(model)) = (self.inner.options.mode, model) {
                 let settings =
                     json!({ "model": model, "reasoning_effort": null, "developer_instructions": null });
                 params.insert("collaborationMode".into(), json!({ "mode": "plan", "settings": settings }));

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use ::agents::codex::Codex;
 use ::agents::roster::{
     DEFAULT_MODEL, External, IDLE, Program, Watched,
     known::{self, ACP, KNOWN, Kind, Known},
@@ -46,7 +47,6 @@ impl Candidate {
     }
 
     /// Its models, the default first.
-    #[cfg_attr(not(test), expect(dead_code, reason = "runners take it up one by one"))]
     fn models(&self) -> Vec<String> {
         let usual = self.known.map(|known| known.models).unwrap_or_default().iter().copied();
         let mut models: Vec<String> = [DEFAULT_MODEL].into_iter().chain(usual).map(str::to_owned).collect();
@@ -163,7 +163,7 @@ pub(super) fn runners(ground: &Ground, settings: &Settings) -> Result<Vec<Arc<dy
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
-    Ok(usable.filter_map(|candidate| runner(candidate, &program(ground, candidate))).map(watch).collect())
+    Ok(usable.filter_map(|candidate| runner(ground, candidate)).map(watch).collect())
 }
 
 fn program(ground: &Ground, candidate: &Candidate) -> Program {
@@ -180,9 +180,13 @@ fn program(ground: &Ground, candidate: &Candidate) -> Program {
 }
 
 /// The runner for an agent, if there is one.
-fn runner(candidate: &Candidate, _program: &Program) -> Option<Arc<dyn External>> {
+fn runner(ground: &Ground, candidate: &Candidate) -> Option<Arc<dyn External>> {
+    let program = program(ground, candidate);
     match candidate.kind {
-        Kind::Claude | Kind::Codex | Kind::OpenCode | Kind::Acp => None,
+        Kind::Codex => {
+            Some(Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))))
+        }
+        Kind::Claude | Kind::OpenCode | Kind::Acp => None,
     }
 }
 

@@ -8,6 +8,7 @@ use protocol::{EndReason, EventBody};
 
 use super::scripts::script;
 use super::world::{Person, World, options};
+use crate::roster::External;
 
 /// The longest that a turn may take here: the longest patience of the tests, and time for a slow machine.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@ use protocol::{EndReason, Event, EventBody, Message, PartBody, Session, SessionS
 use serde_json::Value;
 
 use super::world::{Person, World, options};
+use crate::roster::External;
 
 /// Does a recording again: says one piece after each thing it is told, and does nothing when it has said all.
 const PLAYER: &str = r#"

@@ -1,7 +1,7 @@
 //! A world for tests: a project in a temporary directory, an engine around Codex, whose program is a script, and somebody
 //! who watches and answers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,6 +14,7 @@ use engine::memory::Memory;
 use engine::ports::{Clock, NoUndo, Page, Resolved, Runners, SystemRandom, Unresolved, Wanted};
 use engine::{Home, Parts, Sessions, Stream, StreamItem};
 use futures::future::{BoxFuture, FutureExt};
+use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptInput, SessionInput};
 use protocol::request::PermissionReply;
@@ -72,6 +73,11 @@ pub(super) struct World {
 /// How Codex is run in tests: what takes long in the world takes a moment here.
 pub(super) fn options(script: &str) -> Options {
     Options {
+        command: vec!["/bin/bash".into(), "-c".into(), script.into()],
+        environment: BTreeMap::new(),
+        hidden: Vec::new(),
+        mode: PermissionMode::Ask,
+        idle: Duration::from_mins(10),
         patience: Patience {
             start: Duration::from_secs(2),
             interrupt: Duration::from_millis(400),
@@ -86,7 +92,6 @@ pub(super) fn options(script: &str) -> Options {
         },
         farewell: Duration::from_millis(300),
         answer: Duration::from_secs(2),
-        ..Options::new(vec!["/bin/bash".into(), "-c".into(), script.into()])
     }
 }
 
@@ -121,7 +126,7 @@ impl World {
         limits: Limits,
     ) -> Self {
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
-        let codex = Codex::new(options, Arc::clone(&clock) as Arc<dyn Clock>);
+        let codex = Codex::new(options, Vec::new(), Arc::clone(&clock) as Arc<dyn Clock>);
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
