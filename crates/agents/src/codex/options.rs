@@ -42,13 +42,12 @@ pub struct Options {
 impl From<Program> for Options {
     /// With the usual bounds.
     fn from(program: Program) -> Self {
-        let Program { command, environment, hidden, mode, idle, threads: _ } = program;
         Self {
-            command,
-            environment,
-            hidden,
-            mode,
-            idle,
+            command: program.command,
+            environment: program.environment,
+            hidden: program.hidden,
+            mode: program.mode,
+            idle: program.idle,
             patience: Patience::default(),
             bounds: Bounds::default(),
             farewell: FAREWELL,
