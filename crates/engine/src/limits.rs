@@ -11,6 +11,8 @@ pub struct Limits {
     pub runner_grace: Duration,
     /// How long completing a prompt may take before it is stored; then it is refused.
     pub prepare: Duration,
+    /// How long a hook may take, whatever it was promised elsewhere; then it is as if nobody had listened.
+    pub hook: Duration,
     /// How long a permission or question waits for a person before it is withdrawn.
     pub request: Duration,
     /// The reply to a permission that nobody answered in that time, if it is not to be withdrawn.
@@ -28,6 +30,7 @@ impl Default for Limits {
         Self {
             runner_grace: Duration::from_millis(750),
             prepare: Duration::from_secs(10),
+            hook: Duration::from_mins(1),
             request: Duration::from_hours(1),
             request_reply: None,
             checkpoint: Duration::from_millis(500),

@@ -4,6 +4,7 @@ mod actor;
 mod boot;
 mod command;
 mod effects;
+mod hooked;
 mod orphans;
 mod requests;
 mod revert;
@@ -15,5 +16,6 @@ mod write;
 
 pub(crate) use actor::spawn;
 pub(crate) use command::{Command, Edit, Prompt};
+pub(crate) use submit::stored;
 pub use tally::{Tally, Used};
 pub use turn::{Call, Child, ChildStarted, Settled, Turn};

@@ -13,6 +13,7 @@ mod note;
 mod prepare;
 mod read;
 mod registry;
+mod shape;
 mod stream;
 
 use std::{fmt, sync::Arc};

@@ -11,6 +11,7 @@ mod tests;
 pub use close::ABORTED_TOOL;
 pub(crate) use close::close;
 pub(crate) use events::Emit;
+pub use step::OpenText;
 
 use protocol::{
     AgentEvent, AssistantMessage, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts,
@@ -93,6 +94,11 @@ impl Transcript {
     /// The open assistant message.
     pub fn message_id(&self) -> Option<&MessageId> {
         self.step.as_ref().map(|step| &step.message.id)
+    }
+
+    /// The open words of this key, or all that are open.
+    pub fn open_texts(&self, key: Option<&str>) -> Vec<OpenText> {
+        self.step.as_ref().map(|step| step.open_texts(key)).unwrap_or_default()
     }
 
     /// Parts whose text grew since the last call: what a checkpoint saves.

@@ -42,6 +42,13 @@ pub enum AgentEvent {
         /// What is added.
         delta: String,
     },
+    /// Other words stand in place of those that were said so far; told with their end.
+    TextReplaced {
+        /// Which text.
+        key: String,
+        /// All of it.
+        text: String,
+    },
     /// Words end.
     TextEnded {
         /// Which text.

@@ -7,7 +7,7 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::{self, BoxFuture, FutureExt};
 
@@ -145,6 +145,15 @@ hooks! {
     text_complete(TextComplete, Text);
     /// May let a turn go on that is about to end.
     turn_end(TurnEnding, Next);
+}
+
+/// Waits for a hook, but not longer than the engine can bear: after that, what was there before counts. Whoever
+/// carries out hooks has deadlines of its own, which are shorter.
+pub(crate) async fn within<T>(limit: Duration, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
+    tokio::time::timeout(limit, hook).await.unwrap_or_else(|_| {
+        tracing::warn!(%point, seconds = limit.as_secs(), "a hook took too long and is not waited for");
+        before
+    })
 }
 
 /// Nobody listens.

@@ -8,7 +8,7 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use crate::{Error, sessions::Submitted};
+use crate::{Error, ports::Resolved, sessions::Submitted};
 
 /// A command to a session actor. A dropped reply means that the session is gone.
 pub(crate) enum Command {
@@ -61,11 +61,13 @@ pub(crate) struct Prompt {
     pub(crate) warnings: Vec<MessageError>,
     /// Where it came from, if a person did not write it out.
     pub(crate) origin: Option<Origin>,
+    /// Who answers it, if that was looked up already.
+    pub(crate) resolved: Option<Resolved>,
 }
 
 impl From<PromptInput> for Prompt {
     fn from(input: PromptInput) -> Self {
-        Self { input, warnings: Vec::new(), origin: None }
+        Self { input, warnings: Vec::new(), origin: None, resolved: None }
     }
 }
 

@@ -146,6 +146,7 @@ impl Actor {
             signals: signals.clone(),
             resume,
             hooks: resolved.hooks,
+            hook_limit: self.shared().limits.hook,
         };
         let runner = resolved.runner;
         // Spawned, so that a panic ends the turn and not the actor.
@@ -217,7 +218,18 @@ impl Actor {
         let Some(run) = self.run.as_ref().map(|run| run.number) else { return };
         match said {
             Said::Call(Call::Emit(event)) => self.report(run, event).await,
-            Said::Call(Call::Ask(ask, settled, reply)) => self.ask_person(ask, settled, reply).await,
+            Said::Call(Call::Request(ask, reply)) => {
+                let _ = reply.send((self.request(ask), self.shared().mint.now()));
+            }
+            Said::Call(Call::Ask(ask, settled, reply)) => {
+                self.show(self.request(ask), settled, reply).await;
+            }
+            Said::Call(Call::Show(request, settled, reply)) => self.show(request, settled, reply).await,
+            Said::Call(Call::Texts(key, reply)) => {
+                let run = self.run.as_ref();
+                let texts = run.map(|run| run.transcript.open_texts(key.as_deref())).unwrap_or_default();
+                let _ = reply.send(texts);
+            }
             Said::Call(Call::Join(reply)) => self.join(run, reply).await,
             Said::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
             Said::Call(Call::Flush(reply)) => {

@@ -27,12 +27,11 @@ impl Pending {
 }
 
 impl Actor {
-    pub(super) async fn ask_person(&mut self, ask: Ask, settled: Settled, reply: oneshot::Sender<Answer>) {
+    pub(super) async fn show(&mut self, request: Request, settled: Settled, reply: oneshot::Sender<Answer>) {
         if self.life.is_stopping() {
             let _ = reply.send(Answer::Withdrawn);
             return;
         }
-        let request = self.request(ask);
         self.unsaved.push(match &request {
             Request::Permission(request) => EventBody::PermissionAsked(request.clone()),
             Request::Question(request) => EventBody::QuestionAsked(request.clone()),
@@ -42,7 +41,8 @@ impl Actor {
         self.requests.insert(request.id().to_owned(), Pending { request, reply, settled, deadline });
     }
 
-    fn request(&self, ask: Ask) -> Request {
+    /// What is asked, with an id and its place.
+    pub(super) fn request(&self, ask: Ask) -> Request {
         let message = self.run.as_ref().and_then(|run| run.transcript.message_id());
         let tool = |call: Option<String>| Some(ToolRef::new(message?.clone(), call?));
         let (session_id, root_id, mint) = (self.session.id.clone(), self.root.clone(), &self.shared().mint);

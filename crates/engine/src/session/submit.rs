@@ -1,9 +1,10 @@
 //! Accepting prompts: check, store for good, then promise.
 
 use protocol::{
-    EventBody, Extra, Message, MessageId, MessageWithParts, Part, PartBody, Rest, UserMessage,
+    EventBody, Extra, Message, MessageId, MessageWithParts, Millis, Part, PartBody, Rest, SessionId,
+    UserMessage,
     event::{PartInfo, PromptQueued, SessionFailed},
-    message::{ModelRef, Origin, UserTime},
+    message::{Origin, UserTime},
     part::TextPart,
     prompt::{Delivery, PartInput, PartInputBody, PromptInput},
     request::{Action, Rule},
@@ -12,12 +13,7 @@ use protocol::{
 use tokio::sync::oneshot;
 
 use super::{actor::Actor, command::Prompt};
-use crate::{
-    Error,
-    limits::MAX_WAITING,
-    ports::{Resolved, Wanted},
-    sessions::Submitted,
-};
+use crate::{Error, limits::MAX_WAITING, mint::Mint, ports::Resolved, sessions::Submitted};
 
 /// A prompt that is stored and has to be stepped.
 type Start = Option<(MessageId, Delivery)>;
@@ -70,13 +66,11 @@ impl Actor {
     }
 
     async fn accept(&mut self, prompt: Prompt) -> Result<(Submitted, Start), Error> {
-        let Prompt { input, warnings, origin } = prompt;
-        let model = input
-            .model
-            .clone()
-            .map(|model| ModelRef { variant: model.variant.or_else(|| input.variant.clone()), ..model });
-        let wanted = Wanted { session: &self.session, agent: input.agent.as_deref(), model: model.as_ref() };
-        let resolved = self.shared().runners.resolve(wanted).await?;
+        let Prompt { input, warnings, origin, resolved } = prompt;
+        let resolved = match resolved {
+            Some(resolved) => resolved,
+            None => self.sessions.resolve(&self.session, &input).await?,
+        };
         let no_reply = input.no_reply == Some(true);
         let delivery = input.delivery.unwrap_or_default();
         let before = (self.session.clone(), self.latest);
@@ -122,7 +116,7 @@ impl Actor {
         origin: Option<&Origin>,
     ) -> MessageWithParts {
         let now = self.shared().mint.now();
-        let id = input.message_id.unwrap_or_else(|| self.shared().mint.id());
+        let id = input.message_id.clone().unwrap_or_else(|| self.shared().mint.id());
         self.latest = now.max(self.latest + 1);
         if let Some(tools) = &input.tools {
             self.session.permission = Some(tools.iter().map(tool_rule).collect());
@@ -135,43 +129,60 @@ impl Actor {
             extra: Rest::NONE,
         });
         self.session.time.updated = now;
-        let user = Message::User(Box::new(UserMessage {
-            id: id.clone(),
-            session_id: self.session.id.clone(),
-            time: UserTime { created: self.latest, extra: Extra::new() },
-            agent: resolved.agent.clone(),
-            model: resolved.model.clone(),
-            format: input.format,
-            summary: None,
-            system: input.system,
-            tools: input.tools,
-            extra: origin.map(written).unwrap_or_default(),
-        }));
-        self.push_message(user.clone());
-        let parts: Vec<Part> = input.parts.into_iter().map(|part| self.stored_part(&id, part)).collect();
-        for part in &parts {
+        let input = PromptInput { message_id: Some(id), ..input };
+        let mut message = stored(input, resolved, &self.session.id, self.latest, &self.shared().mint);
+        if let (Message::User(user), Some(origin)) = (&mut message.info, origin) {
+            user.extra = written(origin);
+        }
+        self.push_message(message.info.clone());
+        for part in &message.parts {
             let (session_id, part) = (self.session.id.clone(), part.clone());
             let info = PartInfo { session_id, part, time: now, extra: Extra::new() };
             self.unsaved.push(EventBody::PartUpdated(info));
         }
-        MessageWithParts::new(user, parts)
+        message
     }
+}
 
-    fn stored_part(&self, message: &MessageId, input: PartInput) -> Part {
-        let body = match input.body {
-            // What a person said is complete: a time without an end would make it look like a stream.
-            PartInputBody::Text(part) => PartBody::Text(TextPart { time: None, ..part }),
-            PartInputBody::File(part) => PartBody::File(part),
-            PartInputBody::Agent(part) => PartBody::Agent(part),
-            PartInputBody::Subtask(part) => PartBody::Subtask(part),
-            PartInputBody::Compaction(part) => PartBody::Compaction(part),
-        };
-        Part {
-            id: input.id.unwrap_or_else(|| self.shared().mint.id()),
-            session_id: self.session.id.clone(),
-            message_id: message.clone(),
-            body,
-        }
+/// A prompt as it is stored.
+pub(crate) fn stored(
+    input: PromptInput,
+    resolved: &Resolved,
+    session: &SessionId,
+    created: Millis,
+    mint: &Mint,
+) -> MessageWithParts {
+    let id = input.message_id.unwrap_or_else(|| mint.id());
+    let part = |part: PartInput| Part {
+        id: part.id.unwrap_or_else(|| mint.id()),
+        session_id: session.clone(),
+        message_id: id.clone(),
+        body: stored_body(part.body),
+    };
+    let parts = input.parts.into_iter().map(part).collect();
+    let user = UserMessage {
+        id: id.clone(),
+        session_id: session.clone(),
+        time: UserTime { created, extra: Extra::new() },
+        agent: resolved.agent.clone(),
+        model: resolved.model.clone(),
+        format: input.format,
+        summary: None,
+        system: input.system,
+        tools: input.tools,
+        extra: Extra::new(),
+    };
+    MessageWithParts::new(Message::User(Box::new(user)), parts)
+}
+
+fn stored_body(body: PartInputBody) -> PartBody {
+    match body {
+        // What a person said is complete: a time without an end would make it look like a stream.
+        PartInputBody::Text(part) => PartBody::Text(TextPart { time: None, ..part }),
+        PartInputBody::File(part) => PartBody::File(part),
+        PartInputBody::Agent(part) => PartBody::Agent(part),
+        PartInputBody::Subtask(part) => PartBody::Subtask(part),
+        PartInputBody::Compaction(part) => PartBody::Compaction(part),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, PartBody, Session, SessionId,
+    AgentEvent, MessageId, MessageWithParts, Millis, PartBody, Session, SessionId,
     agent_event::{Answer, Ask},
     message::ModelRef,
     part::PatchPart,
@@ -18,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::tally::Tally;
 use crate::{
     limits::{HISTORY_PAGE, MAX_CALLS, MAX_DEPTH},
-    ports::{self, ChildEnd, ChildSpec, Cursor, Hooks, Listing, Page, Reads},
+    ports::{self, ChildEnd, ChildSpec, Cursor, HookPoint, Hooks, Listing, Page, Reads},
+    transcript::OpenText,
 };
 
 /// One run of a runner: a prompt to answer, and the means to report on it.
@@ -38,6 +40,8 @@ pub struct Turn {
     pub(crate) signals: Arc<Signals>,
     pub(crate) resume: Option<Resume>,
     pub(crate) hooks: Arc<dyn Hooks>,
+    /// How long a hook may take.
+    pub(crate) hook_limit: Duration,
 }
 
 /// Why a turn that was cut short goes on: a person has answered what it waited for.
@@ -59,12 +63,17 @@ pub(crate) struct Signals {
 
 /// What a runner may ask of the session actor; handled strictly in order.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a box per delta would cost more than the copy")]
 pub enum Call {
     /// Report something.
     Emit(AgentEvent),
     /// Wait for a person, or until nobody needs to be asked any more.
     Ask(Ask, Settled, oneshot::Sender<Answer>),
+    /// Make a request that is not shown to anybody yet; also the time of it.
+    Request(Ask, oneshot::Sender<(Request, Millis)>),
+    /// The same as to ask, with a request that was made before.
+    Show(Request, Settled, oneshot::Sender<Answer>),
+    /// The open text of this key, or all open texts.
+    Texts(Option<String>, oneshot::Sender<Vec<OpenText>>),
     /// Take the prompts that join here.
     Join(oneshot::Sender<Vec<MessageId>>),
     /// Start a child session.
@@ -158,6 +167,11 @@ impl Turn {
 
     /// Reports something. What is reported after the turn was stopped is dropped silently.
     pub async fn emit(&self, event: AgentEvent) {
+        self.complete_texts(&event).await;
+        self.send(event).await;
+    }
+
+    pub(super) async fn send(&self, event: AgentEvent) {
         // The actor outlives its runner; a closed channel can only mean that this run is over.
         let _ = self.calls.send(Call::Emit(event)).await;
     }
@@ -203,7 +217,12 @@ impl Turn {
         if let Some(answer) = self.given(&ask) {
             return answer;
         }
-        self.call(|reply| Call::Ask(ask, settled, reply)).await.unwrap_or(Answer::Withdrawn)
+        let answer = if matches!(ask, Ask::Permission { .. }) && self.hooks.wants(HookPoint::PermissionAsk) {
+            self.ask_hooks_first(ask, settled).await
+        } else {
+            self.call(|reply| Call::Ask(ask, settled, reply)).await
+        };
+        answer.unwrap_or(Answer::Withdrawn)
     }
 
     /// What people have allowed for good in the session's directory, as rules.
@@ -339,7 +358,7 @@ impl Turn {
         &self.cancel
     }
 
-    async fn call<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Call) -> Option<T> {
+    pub(super) async fn call<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Call) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.calls.send(make(reply)).await.ok()?;
         answer.await.ok()

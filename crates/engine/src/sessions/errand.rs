@@ -20,6 +20,7 @@ impl Sessions {
     pub async fn command(&self, id: &SessionId, input: CommandInput) -> Result<MessageWithParts, Error> {
         let session = self.get(id).await?;
         let prompt = self.shared.runners.command(&session, &input).await?;
+        let prompt = self.shape_command(&session, &input, prompt).await?;
         let prompt = self.prepare(id, prompt).await?;
         let origin = Origin::Command { name: input.command, arguments: input.arguments };
         self.errand(id, Prompt { origin: Some(origin), ..prompt }).await

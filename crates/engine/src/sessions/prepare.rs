@@ -4,7 +4,8 @@
 //! running, or somebody who wants to stop it, must not wait for that.
 
 use protocol::{
-    SessionId,
+    MessageError, Session, SessionId,
+    message::ModelRef,
     prompt::{PartInput, PartInputBody, PromptInput},
     request::Approval,
 };
@@ -14,7 +15,7 @@ use super::Sessions;
 use crate::{
     Error,
     limits::MAX_PARTS,
-    ports::{Draft, Prepared, Wanted},
+    ports::{Draft, Prepared, Resolved, Wanted},
     session::Prompt,
 };
 
@@ -27,16 +28,40 @@ impl Sessions {
                 "a prompt may have at most {MAX_PARTS} parts, this one has {count}"
             )));
         }
-        if input.parts.iter().all(is_complete) || self.is_repeated(id, &input).await? {
+        if self.is_repeated(id, &input).await? {
             return Ok(input.into());
         }
         let session = self.get(id).await?;
-        let wanted = Wanted { session: &session, agent: input.agent.as_deref(), model: input.model.as_ref() };
-        let resolved = self.shared.runners.resolve(wanted).await?;
+        let resolved = self.resolve(&session, &input).await?;
+        let warnings = self.complete(&session, &resolved, &mut input).await?;
+        let (input, resolved) = self.shape(&session, resolved, input).await;
+        Ok(Prompt { input, warnings, origin: None, resolved })
+    }
+
+    /// Who answers a prompt.
+    pub(crate) async fn resolve(&self, session: &Session, input: &PromptInput) -> Result<Resolved, Error> {
+        let model = input
+            .model
+            .clone()
+            .map(|model| ModelRef { variant: model.variant.or_else(|| input.variant.clone()), ..model });
+        let wanted = Wanted { session, agent: input.agent.as_deref(), model: model.as_ref() };
+        Ok(self.shared.runners.resolve(wanted).await?)
+    }
+
+    /// Completes what does not say all by itself; what could not be completed, for people.
+    async fn complete(
+        &self,
+        session: &Session,
+        resolved: &Resolved,
+        input: &mut PromptInput,
+    ) -> Result<Vec<MessageError>, Error> {
+        if input.parts.iter().all(is_complete) {
+            return Ok(Vec::new());
+        }
         let parts = std::mem::take(&mut input.parts);
         let approvals = self.shared.reads.approvals(Some(&session.directory)).await?;
         let approved = approvals.iter().map(Approval::rule).collect();
-        let draft = Draft { session: &session, agent: &resolved.agent, approved, parts };
+        let draft = Draft { session, agent: &resolved.agent, approved, parts };
         let most = self.shared.limits.prepare;
         let prepared = timeout(most, resolved.runner.prepare(draft)).await.map_err(|_| {
             let seconds = most.as_secs();
@@ -45,7 +70,8 @@ impl Sessions {
             ))
         })?;
         let Prepared { parts, warnings } = prepared.map_err(Error::Invalid)?;
-        Ok(Prompt { input: PromptInput { parts, ..input }, warnings, origin: None })
+        input.parts = parts;
+        Ok(warnings)
     }
 
     /// Whether the prompt was accepted before: nothing that is attached is looked at again.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use protocol::{
-    AgentEvent, AssistantMessage, Extra, Message, MessageError, MessageWithParts, Part, PartBody, PartId,
-    Session, ToolState,
+    AgentEvent, AssistantMessage, Extra, Message, MessageError, MessageId, MessageWithParts, Part, PartBody,
+    PartId, Session, ToolState,
     message::Finish,
     number::Number,
     part::{
@@ -35,6 +35,19 @@ pub(super) struct Step {
     tools: HashMap<String, Part>,
     /// Finished text of this attempt, which a failed attempt takes back.
     said: Vec<PartId>,
+}
+
+/// Words of an answer that have not ended.
+#[derive(Debug, Clone)]
+pub struct OpenText {
+    /// The runner's name for them.
+    pub key: String,
+    /// The part that holds them.
+    pub part: PartId,
+    /// Its message.
+    pub message: MessageId,
+    /// The words.
+    pub text: String,
 }
 
 #[derive(Debug)]
@@ -69,6 +82,23 @@ impl Step {
             .collect()
     }
 
+    pub(super) fn open_texts(&self, key: Option<&str>) -> Vec<OpenText> {
+        let open = self.texts.iter().filter(|(it, _)| key.is_none_or(|key| *it == key));
+        let mut open: Vec<OpenText> = open
+            .filter_map(|(key, text)| match &text.part.body {
+                PartBody::Text(words) => Some(OpenText {
+                    key: key.clone(),
+                    part: text.part.id.clone(),
+                    message: self.message.id.clone(),
+                    text: words.text.clone(),
+                }),
+                _ => None,
+            })
+            .collect();
+        open.sort_by(|left, right| left.part.cmp(&right.part));
+        open
+    }
+
     /// True when the step is over.
     pub(super) fn apply(&mut self, report: AgentEvent, session: &mut Session, emit: &mut Emit<'_>) -> bool {
         match report {
@@ -84,6 +114,7 @@ impl Step {
             AgentEvent::TextDelta { key, delta } | AgentEvent::ReasoningDelta { key, delta } => {
                 self.append_text(&key, delta, emit);
             }
+            AgentEvent::TextReplaced { key, text } => self.replace_text(&key, text),
             AgentEvent::TextEnded { key } => self.close_text(&key, None, emit),
             AgentEvent::ReasoningEnded { key, metadata } => self.close_text(&key, metadata, emit),
             AgentEvent::ToolPending { call, tool } => self.tool_pending(call, tool, emit),
@@ -146,6 +177,16 @@ impl Step {
         }
         text.dirty = true;
         emit.delta(&text.part, delta);
+    }
+
+    /// Other words instead of those that were streamed; clients are told when they end.
+    fn replace_text(&mut self, key: &str, text: String) {
+        if let Some(Streamed { part: Part { body: PartBody::Text(part), .. }, dirty }) =
+            self.texts.get_mut(key)
+        {
+            part.text = text;
+            *dirty = true;
+        }
     }
 
     fn close_text(&mut self, key: &str, metadata: Option<Extra>, emit: &mut Emit<'_>) {

@@ -14,7 +14,7 @@ use engine::{
     bus::{Bus, Scope},
     limits::Limits,
     memory::Memory,
-    ports::{Clock, Random, Resolved, Runner, Runners, Unresolved, Wanted},
+    ports::{Clock, Hooks, Random, Resolved, Runner, Runners, Unresolved, Wanted},
     session::Turn,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -22,7 +22,7 @@ use protocol::{
     AgentEvent, EndReason, Event, EventBody, Millis, Session, SessionId, SessionStatus, TurnEnd,
     message::{Finish, ModelRef},
     number::Number,
-    prompt::{PromptInput, SessionInput},
+    prompt::{CommandInput, PromptInput, SessionInput},
     session::Tokens,
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct Scripted {
     otherwise: Mutex<Option<Habit>>,
     /// Sessions that it was told to forget.
     pub(crate) forgotten: Mutex<Vec<SessionId>>,
+    /// Who looks on.
+    hooks: Mutex<Option<Arc<dyn Hooks>>>,
 }
 
 impl Runner for Scripted {
@@ -61,13 +63,29 @@ impl Runners for OneRunner {
                 return Err(Unresolved::Agent { name: "nobody".into(), known: "build".into() });
             }
             let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("test", "model"));
-            Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, self.0.clone()))
+            let mut resolved = Resolved::new(wanted.agent.unwrap_or("build"), model, self.0.clone());
+            if let Some(hooks) = &*self.0.hooks.lock().unwrap() {
+                resolved.hooks = hooks.clone();
+            }
+            Ok(resolved)
         }
         .boxed()
     }
 
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
         async move { self.0.forgotten.lock().unwrap().push(session.clone()) }.boxed()
+    }
+
+    /// `say` stands for its arguments.
+    fn command<'a>(
+        &'a self,
+        _: &'a Session,
+        input: &'a CommandInput,
+    ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
+        let unknown = || Unresolved::Command { name: input.command.clone(), known: "say".into() };
+        let known = input.command == "say";
+        let prompt = known.then(|| PromptInput::text(&input.arguments)).ok_or_else(unknown);
+        async move { prompt }.boxed()
     }
 }
 
@@ -161,6 +179,11 @@ impl World {
     /// Every run without a script does this.
     pub(crate) fn always(&self, habit: Habit) {
         *self.runner.otherwise.lock().unwrap() = Some(habit);
+    }
+
+    /// Somebody looks on from now on.
+    pub(crate) fn hook(&self, hooks: impl Hooks + 'static) {
+        *self.runner.hooks.lock().unwrap() = Some(Arc::new(hooks));
     }
 
     /// Submits without waiting for the answer.

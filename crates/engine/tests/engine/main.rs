@@ -15,6 +15,7 @@ mod children;
 mod continuations;
 mod faults;
 mod harness;
+mod hooks;
 mod orphans;
 mod prompts;
 mod recovery;

@@ -1,0 +1,74 @@
+//! Hooks that belong to every run, whoever runs it. They are called in the runner's task, so that the session's actor
+//! never waits for one and an abort wins over all of them.
+
+use protocol::{
+    AgentEvent,
+    agent_event::{Answer, Ask},
+    request::{Action, Request},
+};
+
+use super::turn::{Call, Settled, Turn};
+use crate::{
+    ports::{
+        HookPoint,
+        hooks::{Hooked, PermissionAsk, PermissionStatus, Text, TextComplete, within},
+    },
+    transcript::OpenText,
+};
+
+/// What a model is told when a plugin refuses a permission in place of a person.
+const REFUSED: &str = "a plugin of this project does not allow it; find another way or ask the user";
+
+impl Turn {
+    /// Lets hooks change words that are about to end.
+    pub(super) async fn complete_texts(&self, event: &AgentEvent) {
+        let key = match event {
+            AgentEvent::TextEnded { key } => Some(key.clone()),
+            // Ends whatever the runner has left open.
+            AgentEvent::StepFinished { .. } => None,
+            _ => return,
+        };
+        if !self.hooks.wants(HookPoint::TextComplete) {
+            return;
+        }
+        let texts = self.call(|reply| Call::Texts(key, reply)).await.unwrap_or_default();
+        for OpenText { key, part, message, text } in texts {
+            let about =
+                TextComplete { session_id: self.session.id.clone(), message_id: message, part_id: part };
+            let before = Text { text };
+            let hook = self.hooks.text_complete(&about, before.clone());
+            let after = self.unless_cancelled(HookPoint::TextComplete, before.clone(), hook).await;
+            if after != before {
+                self.send(AgentEvent::TextReplaced { key, text: after.text }).await;
+            }
+        }
+    }
+
+    /// Lets hooks answer a permission in place of a person, who is asked if they do not.
+    pub(super) async fn ask_hooks_first(&self, ask: Ask, settled: Settled) -> Option<Answer> {
+        let (request, asked) = self.call(|reply| Call::Request(ask, reply)).await?;
+        let status = match &request {
+            Request::Permission(permission) => {
+                let about = PermissionAsk::new(permission, asked);
+                let before = PermissionStatus { status: Action::Ask };
+                let hook = self.hooks.permission_ask(&about, before);
+                self.unless_cancelled(HookPoint::PermissionAsk, before, hook).await.status
+            }
+            Request::Question(_) => Action::Ask,
+        };
+        match status {
+            Action::Allow => Some(Answer::Once),
+            Action::Deny => Some(Answer::Rejected { message: Some(REFUSED.into()) }),
+            Action::Ask => self.call(|reply| Call::Show(request, settled, reply)).await,
+        }
+    }
+
+    /// Waits for a hook. What was there before counts when it takes too long or the turn is stopped.
+    async fn unless_cancelled<T: Clone>(&self, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.cancelled() => before,
+            after = within(self.hook_limit, point, before.clone(), hook) => after,
+        }
+    }
+}

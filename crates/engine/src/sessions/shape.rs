@@ -1,0 +1,97 @@
+//! What plugins make of a prompt before it is stored.
+//!
+//! Here and not in the session's actor, for the same reason as [`prepare`](super::prepare): a hook may take its time.
+
+use protocol::{
+    Message, MessageWithParts, Part, PartBody, Session,
+    prompt::{CommandInput, PartInput, PartInputBody, PromptInput},
+};
+
+use super::Sessions;
+use crate::{
+    Error,
+    ports::{
+        HookPoint, Resolved,
+        hooks::{ChatMessage, CommandBefore, CommandParts, Prompted, within},
+    },
+    session::stored,
+};
+
+impl Sessions {
+    /// Lets hooks change a prompt. Who answers it has to be looked up again if they want somebody else to.
+    pub(super) async fn shape(
+        &self,
+        session: &Session,
+        resolved: Resolved,
+        input: PromptInput,
+    ) -> (PromptInput, Option<Resolved>) {
+        let point = HookPoint::ChatMessage;
+        if !resolved.hooks.wants(point) {
+            return (input, Some(resolved));
+        }
+        let about = ChatMessage {
+            session_id: session.id.clone(),
+            agent: input.agent.clone(),
+            model: input.model.clone(),
+            message_id: input.message_id.clone(),
+            variant: input.variant.clone(),
+        };
+        let mint = &self.shared.mint;
+        let draft = stored(input.clone(), &resolved, &session.id, mint.now(), mint);
+        let MessageWithParts { info: Message::User(message), parts, .. } = draft else {
+            return (input, Some(resolved));
+        };
+        let id = message.id.clone();
+        let before = Prompted { message: *message, parts };
+        let hook = resolved.hooks.chat_message(&about, before.clone());
+        let Prompted { message, parts } = within(self.shared.limits.hook, point, before, hook).await;
+        let same = message.agent == resolved.agent && message.model == resolved.model;
+        let input = PromptInput {
+            message_id: Some(id),
+            agent: Some(message.agent),
+            model: Some(message.model),
+            format: message.format,
+            system: message.system,
+            tools: message.tools,
+            parts: parts.into_iter().filter_map(said).collect(),
+            ..input
+        };
+        (input, same.then_some(resolved))
+    }
+
+    /// Lets hooks change what a slash command stands for.
+    pub(super) async fn shape_command(
+        &self,
+        session: &Session,
+        input: &CommandInput,
+        prompt: PromptInput,
+    ) -> Result<PromptInput, Error> {
+        let hooks = self.resolve(session, &prompt).await?.hooks;
+        let point = HookPoint::CommandBefore;
+        if !hooks.wants(point) {
+            return Ok(prompt);
+        }
+        let about = CommandBefore {
+            command: input.command.clone(),
+            session_id: session.id.clone(),
+            arguments: input.arguments.clone(),
+        };
+        let before = CommandParts { parts: prompt.parts };
+        let hook = hooks.command_before(&about, before.clone());
+        let CommandParts { parts } = within(self.shared.limits.hook, point, before, hook).await;
+        Ok(PromptInput { parts, ..prompt })
+    }
+}
+
+/// A part as a prompt can hold it; what only answers hold is left out.
+fn said(part: Part) -> Option<PartInput> {
+    let body = match part.body {
+        PartBody::Text(text) => PartInputBody::Text(text),
+        PartBody::File(file) => PartInputBody::File(file),
+        PartBody::Agent(agent) => PartInputBody::Agent(agent),
+        PartBody::Subtask(task) => PartInputBody::Subtask(task),
+        PartBody::Compaction(compaction) => PartInputBody::Compaction(compaction),
+        _ => return None,
+    };
+    Some(PartInput { id: Some(part.id), body })
+}

@@ -1,0 +1,320 @@
+//! Hooks that the engine calls itself, for every runner: what they change is what is stored and what clients see.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use engine::{
+    limits::Limits,
+    ports::{
+        HookPoint, Hooks, Page,
+        hooks::{
+            ChatMessage, CommandBefore, CommandParts, Hooked, PermissionAsk, PermissionStatus, Prompted,
+            Text, TextComplete,
+        },
+    },
+    session::Turn,
+};
+use futures::{FutureExt, future};
+use protocol::{
+    AgentEvent, EventBody, Extra, Message, PartBody, Rest, Session, TurnEnd,
+    agent_event::{Answer, Ask},
+    message::Finish,
+    part::TextPart,
+    prompt::{CommandInput, PartInput, PartInputBody, PromptInput},
+    request::Action,
+};
+use serde_json::json;
+
+use crate::harness::{World, finish, say};
+
+/// What a plugin of these tests does where it listens.
+#[derive(Clone, Copy)]
+enum Deed {
+    Shout,
+    Hang,
+    Decide(Action),
+}
+
+struct Plugin {
+    points: BTreeSet<HookPoint>,
+    deed: Deed,
+    /// What it was given, as JSON.
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Plugin {
+    fn new(deed: Deed, points: impl IntoIterator<Item = HookPoint>) -> Self {
+        Self { points: points.into_iter().collect(), deed, heard: Arc::default() }
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        input: &impl serde::Serialize,
+        output: T,
+        change: fn(T) -> T,
+    ) -> Hooked<'static, T> {
+        self.heard.lock().unwrap().push(serde_json::to_string(input).unwrap());
+        match self.deed {
+            Deed::Shout => future::ready(change(output)).boxed(),
+            Deed::Hang => future::pending().boxed(),
+            Deed::Decide(_) => future::ready(output).boxed(),
+        }
+    }
+}
+
+fn shout(part: &mut TextPart) {
+    part.text = part.text.to_uppercase();
+}
+
+impl Hooks for Plugin {
+    fn wants(&self, point: HookPoint) -> bool {
+        self.points.contains(&point)
+    }
+
+    fn chat_message<'a>(&'a self, input: &'a ChatMessage, output: Prompted) -> Hooked<'a, Prompted> {
+        self.answer(input, output, |mut prompted| {
+            prompted.message.system = Some("be loud".into());
+            for part in &mut prompted.parts {
+                if let PartBody::Text(text) = &mut part.body {
+                    shout(text);
+                }
+            }
+            prompted
+        })
+    }
+
+    fn command_before<'a>(
+        &'a self,
+        input: &'a CommandBefore,
+        output: CommandParts,
+    ) -> Hooked<'a, CommandParts> {
+        self.answer(input, output, |mut command| {
+            let text = TextPart { text: "and this".into(), ..TextPart::default() };
+            command.parts.push(PartInput { id: None, body: PartInputBody::Text(text) });
+            command
+        })
+    }
+
+    fn text_complete<'a>(&'a self, input: &'a TextComplete, output: Text) -> Hooked<'a, Text> {
+        self.answer(input, output, |text| Text { text: text.text.to_uppercase() })
+    }
+
+    fn permission_ask<'a>(
+        &'a self,
+        input: &'a PermissionAsk,
+        output: PermissionStatus,
+    ) -> Hooked<'a, PermissionStatus> {
+        let output = match self.deed {
+            Deed::Decide(status) => PermissionStatus { status },
+            _ => output,
+        };
+        self.answer(input, output, |status| status)
+    }
+}
+
+fn texts(messages: &[protocol::MessageWithParts]) -> Vec<String> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    parts.filter_map(|part| part.text().map(str::to_owned)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_text_is_what_is_stored_and_what_clients_see_last() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    world.hook(Plugin::new(Deed::Shout, [HookPoint::TextComplete]));
+    world.script(|turn| say(turn, "hello there"));
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("HELLO THERE"));
+    world.drain();
+    let told = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::PartUpdated(it) if it.part.id == answer.parts[1].id => it.part.text().map(str::to_owned),
+        _ => None,
+    });
+    assert_eq!(told.last().as_deref(), Some("HELLO THERE"), "the last word to clients");
+}
+
+/// A runner that forgets to end its words.
+async fn forgetful(turn: Turn) -> TurnEnd {
+    turn.emit(AgentEvent::step_started()).await;
+    turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+    turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "left open".into() }).await;
+    turn.emit(finish(Finish::Stop)).await;
+    TurnEnd::Completed
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_that_end_with_their_step_are_shown_to_hooks_once() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Shout, [HookPoint::TextComplete]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    world.script(forgetful);
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("LEFT OPEN"));
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_stored_as_hooks_want_it() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    let submitted = world.submit(&session, "quiet").await;
+    world.until_idle(&session).await;
+    let stored = world.sessions.message(&session.id, submitted.message.info.id()).await.unwrap();
+    assert_eq!(texts(std::slice::from_ref(&stored)), ["QUIET"]);
+    let Message::User(user) = &stored.info else { panic!("not a prompt") };
+    assert_eq!(user.system.as_deref(), Some("be loud"));
+    assert_eq!(*heard.lock().unwrap(), [json!({ "sessionID": session.id }).to_string()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_is_sent_again_is_not_shown_to_hooks_again() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    let first = world.submit(&session, "once").await;
+    world.until_idle(&session).await;
+    let again =
+        PromptInput { message_id: Some(first.message.info.id().clone()), ..PromptInput::text("once") };
+    world.sessions.submit(&session.id, again).await.unwrap();
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_stands_for_what_hooks_make_of_it() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Shout, [HookPoint::CommandBefore]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    let input = CommandInput {
+        message_id: None,
+        agent: None,
+        model: None,
+        variant: None,
+        command: "say".into(),
+        arguments: "this".into(),
+        parts: None,
+        extra: Rest::NONE,
+    };
+    world.sessions.command(&session.id, input).await.unwrap();
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    assert_eq!(texts(&messages[..1]), ["this", "and this"]);
+    let told = json!({ "command": "say", "sessionID": session.id, "arguments": "this" });
+    assert_eq!(*heard.lock().unwrap(), [told.to_string()]);
+}
+
+fn ask() -> Ask {
+    Ask::Permission {
+        permission: "bash".into(),
+        patterns: vec!["rm *".into()],
+        metadata: Extra::new(),
+        always: Vec::new(),
+        call: Some("call_1".into()),
+    }
+}
+
+/// Asks for a permission and says what came of it.
+async fn careful(turn: Turn) -> TurnEnd {
+    let answer = match turn.ask(ask()).await {
+        Answer::Once => "allowed",
+        Answer::Rejected { message: Some(_) } => "refused",
+        Answer::Withdrawn => "withdrawn",
+        _ => "something else",
+    };
+    say(turn, answer).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_may_answer_a_permission_and_nobody_is_asked() {
+    for (status, came) in [(Action::Allow, "allowed"), (Action::Deny, "refused")] {
+        let mut world = World::new().await;
+        let session = world.session().await;
+        world.hook(Plugin::new(Deed::Decide(status), [HookPoint::PermissionAsk]));
+        world.script(careful);
+        let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+        assert_eq!(answer.parts[1].text(), Some(came));
+        world.drain();
+        assert!(!world.story(&session.id).contains(&"permission.asked".to_owned()), "{status:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_may_leave_a_permission_to_the_person() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Decide(Action::Ask), [HookPoint::PermissionAsk]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    world.script(careful);
+    world.submit(&session, "x").await;
+    let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let EventBody::PermissionAsked(request) = asked.body else { panic!("not asked") };
+    let shown = heard.lock().unwrap().join("");
+    assert!(shown.contains(request.id.as_str()), "hooks and people see the same id: {shown}");
+    world
+        .sessions
+        .reply_permission(&request.id, protocol::request::PermissionReply::Once, None)
+        .await
+        .unwrap();
+    world.until_idle(&session).await;
+}
+
+/// A turn that comes by every hook.
+async fn everything(turn: Turn) -> TurnEnd {
+    turn.ask(ask()).await;
+    say(turn, "done").await
+}
+
+async fn hanging(world: &World) -> Session {
+    let session = world.session().await;
+    world.hook(Plugin::new(Deed::Hang, HookPoint::ALL.iter().copied()));
+    world.script(everything);
+    session
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_that_hang_do_not_hold_a_turn() {
+    let limits =
+        Limits { hook: Duration::from_secs(5), request: Duration::from_secs(5), ..Limits::default() };
+    let mut world = World::with(limits).await;
+    let session = hanging(&world).await;
+    let began = tokio::time::Instant::now();
+    world.submit(&session, "x").await;
+    world.until_idle(&session).await;
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    world.drain();
+    let story = world.story(&session.id);
+    assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1, "{story:?}");
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    assert_eq!(texts(&messages), ["x", "done"], "what was there before counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_does_not_wait_for_a_hook() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let plugin = Plugin::new(Deed::Hang, [HookPoint::TextComplete]);
+    let heard = plugin.heard.clone();
+    world.hook(plugin);
+    world.script(|turn| say(turn, "half"));
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    while heard.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let began = tokio::time::Instant::now();
+    world.sessions.abort(&session.id).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    world.drain();
+    assert!(world.story(&session.id).contains(&"IDLE(aborted)".to_owned()));
+}
