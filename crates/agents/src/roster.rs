@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use engine::lifecycle::continuation::Policy;
 use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
 use futures::future::{self, BoxFuture, FutureExt};
 use llm::Model;
@@ -21,9 +22,11 @@ use protocol::Session;
 use protocol::agent::{Agent, AgentMode, Command};
 use protocol::message::ModelRef;
 use protocol::prompt::{CommandInput, PromptInput};
+use protocol::request::Action;
 
 use crate::native::commands;
 use crate::native::mcp::Servers;
+use crate::native::permission::evaluate;
 
 pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
 pub use threads::Threads;
@@ -48,6 +51,8 @@ pub struct Roster {
     pub runner: Arc<dyn Runner>,
     /// Other people's agents, which run their own models. Each is among the agents, under the same name.
     pub external: Vec<Arc<dyn External>>,
+    /// How far turns may go by themselves.
+    pub continuation: Policy,
 }
 
 /// What a provider that cannot be asked would need, as the rest of a sentence about its model.
@@ -140,8 +145,17 @@ impl Roster {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
         let runner = self.runner(&model);
-        Ok(Resolved::new(&agent.name, model, runner))
+        let mut resolved = Resolved::new(&agent.name, model, runner);
+        // Whoever may not change anything has nothing to finish.
+        let todos = self.continuation.todos && may_edit(agent);
+        resolved.continuation = Policy { todos, ..self.continuation.clone() };
+        Ok(resolved)
     }
+}
+
+/// Whether an agent may change files at all.
+fn may_edit(agent: &Agent) -> bool {
+    evaluate(agent.permission.iter(), "edit", "*") != Action::Deny
 }
 
 impl Runners for Roster {

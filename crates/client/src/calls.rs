@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use protocol::{
     MessageId, MessageWithParts, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus, Todo,
     config::Health,
+    continuation::{ContinuationAction, ContinuationInput},
     prompt::{ForkInput, PromptInput, SessionInput},
     request::{
         Answers, PermissionReply, PermissionReplyInput, PermissionRequest, QuestionReplyInput,
         QuestionRequest,
     },
+    turn::LastTurn,
 };
 use reqwest::Method;
 
@@ -63,6 +65,17 @@ impl Client {
     /// Every message with its parts, oldest first.
     pub async fn messages(&self, id: &SessionId) -> Result<Vec<MessageWithParts>, Error> {
         self.get(&["session", id.as_str(), "message"]).await
+    }
+
+    /// The newest prompt that a person wrote, and all that came of it.
+    pub async fn last_turn(&self, id: &SessionId) -> Result<LastTurn, Error> {
+        self.get(&["session", id.as_str(), "turn"]).await
+    }
+
+    /// Keeps a session from going on by itself until a person says something new, or lets it again.
+    pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
+        let input = ContinuationInput { action, extra: Rest::NONE };
+        self.post(&["session", id.as_str(), "continuation"], &input).await
     }
 
     /// Sessions that are not idle. Who is absent is.

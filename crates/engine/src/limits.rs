@@ -54,6 +54,8 @@ pub const MAX_CALLS: usize = 256;
 pub const MAX_DEPTH: usize = 8;
 /// Things that are allowed for good in one directory; the oldest are forgotten.
 pub const MAX_APPROVALS: usize = 500;
+/// Bytes that a hook may let a turn go on with.
+pub const MAX_NEXT: usize = 64 * 1024;
 /// Messages read at a time when a runner looks back.
 pub const HISTORY_PAGE: usize = 100;
 /// Events read from the log at a time when a client resumes.

@@ -3,6 +3,7 @@
 mod actor;
 mod boot;
 mod command;
+mod continuing;
 mod effects;
 mod hooked;
 mod orphans;

@@ -15,6 +15,7 @@ mod read;
 mod registry;
 mod shape;
 mod stream;
+mod turn;
 
 use std::{fmt, sync::Arc};
 

@@ -19,7 +19,7 @@ use protocol::{
     session::Tokens,
 };
 
-use crate::mint::Mint;
+use crate::{lifecycle::continuation::Ending, mint::Mint};
 use step::Step;
 
 /// What a run writes: the assistant messages of its steps.
@@ -45,6 +45,8 @@ pub struct Transcript {
     latest: Millis,
     /// The title as far as the run knows; another one was given by a person.
     title: String,
+    /// How it stands at present.
+    ending: Ending,
 }
 
 impl Transcript {
@@ -64,12 +66,23 @@ impl Transcript {
             reported: false,
             latest,
             title: session.title.clone(),
+            ending: Ending::default(),
         }
     }
 
     /// `time.created` of the newest message.
     pub fn latest(&self) -> Millis {
         self.latest
+    }
+
+    /// What a person asked.
+    pub fn asked(&self) -> &MessageId {
+        &self.asked
+    }
+
+    /// How the run would have ended if it ended now.
+    pub fn ending(&self) -> Ending {
+        self.ending
     }
 
     /// What the run answers at present.
@@ -109,6 +122,7 @@ impl Transcript {
     /// Applies a report. Session totals and title are kept up to date in `session`.
     pub fn apply(&mut self, report: AgentEvent, session: &mut Session, mint: &Mint) -> Vec<EventBody> {
         let mut emit = Emit::new(session.id.clone(), mint);
+        self.note_ending(&report);
         match report {
             AgentEvent::StepStarted { snapshot, speaker } => {
                 // A runner that forgot to finish its step must not leave it open for ever.
@@ -204,6 +218,20 @@ impl Transcript {
             emit.error(error);
         }
         emit.into_events()
+    }
+
+    fn note_ending(&mut self, report: &AgentEvent) {
+        match report {
+            AgentEvent::StepStarted { .. } => (self.ending.finish, self.ending.structured) = (None, false),
+            AgentEvent::TextDelta { .. }
+            | AgentEvent::ToolPending { .. }
+            | AgentEvent::ToolRunning { .. } => {
+                self.ending.spoke = true;
+            }
+            AgentEvent::Structured(_) => self.ending.structured = true,
+            AgentEvent::StepFinished { reason, .. } => self.ending.finish = Some(*reason),
+            _ => {}
+        }
     }
 
     fn close_step(&mut self, emit: &mut Emit<'_>) {

@@ -27,7 +27,10 @@ pub use self::{
         Attachment, AutoUpdate, Compaction, Enterprise, Experimental, ImageAttachment, Layout, LogLevel,
         Notify, Policy, PolicyAction, PolicyEffect, ServerConfig, Share, ToolOutput, Watcher,
     },
-    bounds::{Allowance, Budget, Limits, Positive, Sandbox, SandboxConfig, SandboxMode, Webfetch},
+    bounds::{
+        Allowance, Budget, ContinuationConfig, Limits, Positive, Sandbox, SandboxConfig, SandboxMode,
+        Webfetch,
+    },
     extend::{
         False, Formatter, GitReference, LanguageServer, Local, LocalReference, Mcp, McpClient, McpLocal,
         McpLogin, McpRemote, McpSwitch, Plugin, Reference, Remote, Toggle,
@@ -158,6 +161,9 @@ pub struct Config {
     /// Baton: what may be spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Baton: when turns go on by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<ContinuationConfig>,
     /// Baton: what commands may touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
@@ -216,7 +222,7 @@ mod tests {
 
     /// One of everything, as it comes back.
     fn everything() -> Value {
-        json!({
+        let mut all = json!({
             "$schema": "https://opencode.ai/config.json",
             "model": "acme/large",
             "small_model": "acme/small",
@@ -276,7 +282,11 @@ mod tests {
             "limits": { "request_seconds": 60, "request_reply": "reject" },
             "agents": { "codex": { "enabled": false }, "opencode-agent": { "url": "http://127.0.0.1:4096" } },
             "acp": { "mine": { "command": ["mine", "--acp"], "models": ["large"], "permission_mode": "plan" } },
-        })
+        });
+        all["continuation"] = json!({
+            "enabled": true, "rounds": 5, "stagnant_rounds": 2, "tokens": 1000, "minutes": 1.5, "countdown_ms": 2000,
+        });
+        all
     }
 
     #[test]

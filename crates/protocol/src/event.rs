@@ -128,6 +128,12 @@ events! {
     PromptStarted("prompt.started", PromptStarted, durable);
     /// A prompt will not be worked on any more (Baton's addition).
     PromptEnded("prompt.ended", PromptEnded, durable);
+    /// A turn goes on by itself (Baton's addition).
+    ContinuationStarted("continuation.started", ContinuationStarted, durable);
+    /// A turn is about to go on by itself, unless somebody stops it (Baton's addition).
+    ContinuationCountdown("continuation.countdown", ContinuationCountdown, durable);
+    /// Something is left to do and the turn does not go on (Baton's addition).
+    ContinuationStopped("continuation.stopped", ContinuationStopped, durable);
     /// A permission waits for a person.
     PermissionAsked("permission.asked", PermissionRequest, durable);
     /// It waits no longer.
@@ -258,6 +264,9 @@ impl EventBody {
             Self::PromptQueued(it) => Some(&it.session_id),
             Self::PromptStarted(it) => Some(&it.session_id),
             Self::PromptEnded(it) => Some(&it.session_id),
+            Self::ContinuationStarted(it) => Some(&it.session_id),
+            Self::ContinuationCountdown(it) => Some(&it.session_id),
+            Self::ContinuationStopped(it) => Some(&it.session_id),
             Self::PermissionAsked(it) => Some(&it.session_id),
             Self::PermissionReplied(it) => Some(&it.session_id),
             Self::QuestionAsked(it) => Some(&it.session_id),

@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod agent_event;
 pub mod config;
+pub mod continuation;
 pub mod error;
 pub mod event;
 pub mod id;
@@ -29,6 +30,7 @@ pub mod session;
 pub mod status;
 pub mod time;
 pub mod todo;
+pub mod turn;
 pub mod wire_error;
 
 pub use agent_event::{AgentEvent, TurnEnd};

@@ -234,6 +234,9 @@ pub struct SessionPatch {
     /// Archiving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimePatch>,
+    /// Whether turns go on by themselves while there are open todos (Baton's addition).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<bool>,
     /// The agent to go on with; the newer wire has a call for it.
     #[serde(skip)]
     pub agent: Option<String>,

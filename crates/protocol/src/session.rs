@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Extra, MessageId, Millis, PartId, Rest, SessionId, number::Number, project::FileDiff, request::Rule,
+    Extra, MessageId, Millis, PartId, Rest, SessionId, continuation::Continuation, number::Number,
+    project::FileDiff, request::Rule,
 };
 
 /// Everything a client sees of a session.
@@ -59,6 +60,9 @@ pub struct Session {
     /// A pending undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,
+    /// What is known about going on by itself (Baton's addition).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Continuation>,
     /// When things happened.
     pub time: SessionTime,
     /// Fields this version does not know.

@@ -41,7 +41,7 @@ export const scenarios = {
         call("todowrite", {
           todos: [
             { content: "Think", status: "completed", priority: "high" },
-            { content: "Work", status: "pending", priority: "low" },
+            { content: "Work", status: "cancelled", priority: "low" },
           ],
         }),
       ],

@@ -62,9 +62,18 @@ breaks with how the rest of the code does it. Do not report matters of taste, or
 Verify each finding before you report it; say so if you could not. For each: the file and line, what goes wrong and when, \
 and what to do about it, the worst first. If there is nothing to report, say just that.";
 
+/// What `/continue` asks for.
+const CONTINUE: &str = "\
+Go on with the open entries of your todo list, one after the other. Complete each as soon as it is done.
+
+$ARGUMENTS";
+
 /// Every command: the built-in ones, those that people configured, and a skill under each name that is still free.
 pub fn all(configured: Vec<Command>, skills: &[Skill]) -> Vec<Command> {
     let built_in = [
+        command("continue", "Go on with the todo list", CONTINUE, None),
+        // Says nothing to a model: the engine does what it is for.
+        command("stop", "Do not go on with the todo list by itself, until your next message", "", None),
         command("init", "Write or improve AGENTS.md", INIT, None),
         command(
             "review",

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::{NonZeroU32, NonZeroU64},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -11,7 +12,7 @@ use ::agents::{
     native::{self, SandboxOptions, Skill, ToolOptions},
     roster::External,
 };
-use engine::limits::Limits;
+use engine::{lifecycle::continuation::Policy, limits::Limits};
 use protocol::{
     agent::Agent,
     config::{Config, Positive, Sandbox, SandboxMode, ToolOutput},
@@ -89,6 +90,20 @@ pub(super) fn limits(config: &Config) -> Limits {
         limits.shutdown = wait(written.shutdown_seconds, limits.shutdown);
     }
     limits
+}
+
+/// How far turns may go by themselves. Open todos make them, unless somebody says otherwise.
+pub(super) fn continuation(config: &Config) -> Policy {
+    let written = config.continuation.clone().unwrap_or_default();
+    let usual = Policy::default();
+    Policy {
+        todos: written.enabled.unwrap_or(true),
+        rounds: written.rounds.unwrap_or(usual.rounds),
+        stagnant: written.stagnant_rounds.map_or(usual.stagnant, NonZeroU32::get),
+        tokens: written.tokens.map_or(usual.tokens, NonZeroU64::get),
+        time: written.minutes.map_or(usual.time, |minutes| minutes.seconds().saturating_mul(60)),
+        countdown: written.countdown_ms.map_or(usual.countdown, |ms| Duration::from_millis(ms.into())),
+    }
 }
 
 /// What commands may touch. One that cannot be kept up is no reason not to start: commands will be refused.

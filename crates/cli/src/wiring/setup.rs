@@ -138,6 +138,7 @@ fn roster(
         missing,
         runner: Arc::new(native.clone()),
         external,
+        continuation: options::continuation(&settings.loaded.config),
     };
     (roster, native)
 }

@@ -75,6 +75,13 @@ pub enum Input<P, C> {
         /// How it ended.
         reason: EndReason,
     },
+    /// What could let the turn go on was asked.
+    Consulted {
+        /// After which run.
+        run: Run,
+        /// Whether it goes on.
+        goes_on: bool,
+    },
     /// Somebody wants it to stop.
     Stop(Stop),
 }
@@ -92,6 +99,17 @@ pub enum Effect<P, C> {
         run: Run,
         /// The prompt it answers.
         prompt: P,
+    },
+    /// Ask what could let the turn go on, now that the run is closed and nothing waits. The answer is
+    /// [`Input::Consulted`]; until then the turn can be stopped, and a prompt goes before it.
+    Consult {
+        /// After which run.
+        run: Run,
+    },
+    /// Call the runner again with what was found.
+    Continue {
+        /// The new run's number.
+        run: Run,
     },
     /// Put the report into the transcript.
     Record,
@@ -127,6 +145,8 @@ struct Active<P, C> {
     stop: Option<Stop>,
     /// Set once the runner is gone; the run is over when its children are gone too.
     ended: Option<EndReason>,
+    /// The run is closed, and it is being asked whether the turn goes on.
+    consulting: bool,
 }
 
 /// A session's lifecycle.
@@ -205,6 +225,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
                 self.settle()
             }
             Input::Ended { run, reason } => self.end(run, reason),
+            Input::Consulted { run, goes_on } => self.consulted(run, goes_on),
             Input::Stop(stop) => self.stop(stop),
         }
     }
@@ -216,12 +237,16 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
 
     fn accept(&mut self, prompt: P, delivery: Delivery) -> Vec<Effect<P, C>> {
         self.waiting.push_back((prompt, delivery));
-        if self.active.is_some() || self.closed {
-            return Vec::new();
+        match &self.active {
+            // Something new to do goes before anything that the turn might have gone on with.
+            Some(active) if active.consulting => self.leave(),
+            None if !self.closed => {
+                let mut effects = vec![Effect::Busy];
+                self.start(&mut effects);
+                effects
+            }
+            _ => Vec::new(),
         }
-        let mut effects = vec![Effect::Busy];
-        self.start(&mut effects);
-        effects
     }
 
     /// Starts a run for the first waiting prompt.
@@ -235,6 +260,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
                 retrying: false,
                 stop: None,
                 ended: None,
+                consulting: false,
             });
             effects.push(Effect::Start { run: self.runs, prompt });
         }
@@ -278,7 +304,10 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         }
         if active.stop.is_none() {
             active.stop = Some(stop);
-            if active.ended.is_none() {
+            if active.consulting {
+                active.ended = Some(stop.reason());
+                effects.extend(self.leave());
+            } else if active.ended.is_none() {
                 effects.push(Effect::Cancel { run: active.run });
                 effects.extend(active.children.iter().cloned().map(Effect::StopChild));
             }
@@ -298,17 +327,41 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         effects
     }
 
-    /// Finishes the run once its runner and its children are gone, then goes on or becomes idle.
+    /// Closes the run once its runner and its children are gone. If it completed and nothing waits, it is asked what
+    /// could let the turn go on.
     fn settle(&mut self) -> Vec<Effect<P, C>> {
-        let Some(active) = self.active.take_if(|active| active.ended.is_some() && active.children.is_empty())
-        else {
-            return Vec::new();
-        };
-        let reason = active.ended.unwrap_or(EndReason::Completed);
+        let over = |active: &&mut Active<P, C>| active.children.is_empty() && !active.consulting;
+        let Some(active) = self.active.as_mut().filter(over) else { return Vec::new() };
+        let Some(reason) = active.ended else { return Vec::new() };
         let mut effects = vec![Effect::Close(reason)];
-        effects.extend(active.prompts.into_iter().map(|prompt| Effect::EndPrompt { prompt, reason }));
-        let stopped = active.stop.is_some();
-        if !stopped && !self.waiting.is_empty() {
+        if reason == EndReason::Completed && active.stop.is_none() && self.waiting.is_empty() {
+            active.consulting = true;
+            effects.push(Effect::Consult { run: active.run });
+        } else {
+            effects.extend(self.leave());
+        }
+        effects
+    }
+
+    fn consulted(&mut self, run: Run, goes_on: bool) -> Vec<Effect<P, C>> {
+        let asked = |active: &&mut Active<P, C>| active.run == run && active.consulting;
+        let Some(active) = self.active.as_mut().filter(asked) else { return Vec::new() };
+        if !goes_on {
+            return self.leave();
+        }
+        self.runs += 1;
+        (active.run, active.ended, active.consulting) = (self.runs, None, false);
+        let busy = std::mem::take(&mut active.retrying).then_some(Effect::Busy);
+        busy.into_iter().chain([Effect::Continue { run: self.runs }]).collect()
+    }
+
+    /// Leaves a run that is closed: ends its prompts, then goes on with what waits or becomes idle.
+    fn leave(&mut self) -> Vec<Effect<P, C>> {
+        let Some(active) = self.active.take() else { return Vec::new() };
+        let reason = active.ended.unwrap_or(EndReason::Completed);
+        let mut effects: Vec<_> =
+            active.prompts.into_iter().map(|prompt| Effect::EndPrompt { prompt, reason }).collect();
+        if active.stop.is_none() && !self.waiting.is_empty() {
             if active.retrying {
                 effects.push(Effect::Busy);
             }

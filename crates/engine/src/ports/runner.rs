@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::{Hooks, NoHooks};
-use crate::session::Turn;
+use crate::{lifecycle::continuation::Policy, session::Turn};
 
 /// Executes turns. It emits agent events through the turn while it works and *returns* how it ended; it has
 /// no way to say idle. It must return promptly after `turn.cancelled()`: after a grace it is dropped.
@@ -95,12 +95,14 @@ pub struct Resolved {
     pub runner: Arc<dyn Runner>,
     /// Who looks on in the session's directory, and may shape what happens.
     pub hooks: Arc<dyn Hooks>,
+    /// How far its turns may go by themselves.
+    pub continuation: Policy,
 }
 
 impl Resolved {
-    /// A runner where nobody looks on.
+    /// A runner where nobody looks on, and whose turns do not go on by themselves.
     pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
-        Self { agent: agent.into(), model, runner, hooks: NoHooks::shared() }
+        Self { agent: agent.into(), model, runner, hooks: NoHooks::shared(), continuation: Policy::default() }
     }
 }
 

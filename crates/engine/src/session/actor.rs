@@ -1,7 +1,7 @@
 //! The loop: take one input at a time, step the lifecycle, do what it says.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     command::{ChildWork, Command, Edit},
+    continuing::{Going, Last, Pause},
     orphans::Orphan,
     requests::Pending,
     run::{Running, Said},
@@ -29,7 +30,7 @@ use crate::{
     Error,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
-    ports::Resolved,
+    ports::{Resolved, hooks::Next},
     sessions::{Sessions, Shared},
 };
 
@@ -53,6 +54,16 @@ pub(super) struct Actor {
     pub(super) tally: Option<Arc<Tally>>,
     /// What accepted prompts were resolved to, until they are taken up.
     pub(super) resolved: HashMap<MessageId, Resolved>,
+    /// Prompts that want one thing done and nothing more: command lines and summaries.
+    pub(super) errands: HashSet<MessageId>,
+    /// The run that is over, while its turn is not.
+    pub(super) last: Option<Last>,
+    /// The newest message of that run.
+    pub(super) answer: Option<MessageId>,
+    /// What the turn waits for before it goes on or ends.
+    pub(super) pause: Option<Pause>,
+    /// What it goes on with.
+    pub(super) going: Option<Going>,
     /// Slash commands among accepted prompts: name and arguments, until the prompt has ended.
     pub(super) commands: HashMap<MessageId, (String, String)>,
     pub(super) requests: BTreeMap<String, Pending>,
@@ -81,7 +92,7 @@ pub(crate) fn spawn(
     let watch = Watch { shared: sessions.shared.clone(), id: id.clone() };
     tokio::spawn(async move {
         match Actor::boot(sessions, &id, inbox, myself).await {
-            Ok(Some(actor)) => actor.work().await,
+            Ok(Some(actor)) => Box::pin(actor.work()).await,
             // Dropping the inbox tells everybody who asked; they find out that there is no such session.
             Ok(None) => watch.shared.registry.remove(&id),
             Err(error) => {
@@ -113,6 +124,7 @@ impl Drop for Watch {
 enum Woken {
     Command(Option<Command>),
     Said(Said),
+    Answered(Next),
     Time,
 }
 
@@ -140,6 +152,7 @@ impl Actor {
                 // The actor holds a sender itself, so the inbox never closes.
                 Woken::Command(None) => return,
                 Woken::Said(said) => self.said(said).await,
+                Woken::Answered(next) => self.hooks_answered(next).await,
                 Woken::Time => self.tick().await,
             }
         }
@@ -151,17 +164,19 @@ impl Actor {
             biased;
             command = self.inbox.recv() => Woken::Command(command),
             said = Running::next(&mut self.run) => Woken::Said(said),
+            next = Pause::answer(&mut self.pause) => Woken::Answered(next),
             () = tokio::time::sleep_until(deadline) => Woken::Time,
         }
     }
 
-    /// When to look up next: a runner to drop, a request to withdraw, text to save.
+    /// When to look up next: a runner to drop, a request to withdraw, text to save, a countdown to end.
     fn deadline(&self) -> Instant {
         let run = self.run.iter().flat_map(Running::deadlines);
         let requests = self.requests.values().map(|pending| pending.deadline);
         let far = Instant::now() + Duration::from_hours(1);
         let orphans = self.orphans.iter().map(|orphan| orphan.deadline);
-        run.chain(requests).chain(orphans).min().unwrap_or(far)
+        let countdown = self.pause.iter().filter_map(Pause::deadline);
+        run.chain(requests).chain(orphans).chain(countdown).min().unwrap_or(far)
     }
 
     async fn tick(&mut self) {
@@ -172,6 +187,7 @@ impl Actor {
         self.checkpoint(now).await;
         self.withdraw_overdue(now).await;
         self.withdraw_overdue_orphans(now).await;
+        self.end_countdown_if_due(now).await;
     }
 
     async fn command(&mut self, command: Command) {
@@ -194,6 +210,11 @@ impl Actor {
             Command::Reconsider => self.reconsider().await,
             Command::Update(patch, reply) => {
                 let _ = reply.send(self.update(patch).await);
+                self.reconsider_countdown().await;
+            }
+            Command::Continuation(action, reply) => {
+                let _ = reply.send(self.continuation(action).await);
+                self.reconsider_countdown().await;
             }
             Command::Edit(edit, reply) => {
                 let _ = reply.send(self.edit(edit).await);
@@ -261,7 +282,7 @@ impl Actor {
     }
 
     async fn update(&mut self, patch: SessionPatch) -> Result<Session, Error> {
-        let SessionPatch { title, metadata, permission, time, agent, model, .. } = patch;
+        let SessionPatch { title, metadata, permission, time, agent, model, continuation, .. } = patch;
         let mut session = self.session.clone();
         if let Some(title) = title {
             session.title = title;
@@ -273,6 +294,9 @@ impl Actor {
         session.model = model.or(session.model);
         if let Some(rules) = permission {
             session.permission.get_or_insert_default().extend(rules);
+        }
+        if continuation.is_some() {
+            session.continuation.get_or_insert_default().enabled = continuation;
         }
         if let Some(time) = time {
             session.time.archived = time.archived;

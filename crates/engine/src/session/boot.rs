@@ -1,6 +1,6 @@
 //! Opening a session: load what is needed, and repair what a dead owner left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageError, MessageId, SessionId, SessionStatus,
@@ -47,6 +47,11 @@ impl Actor {
             run: None,
             resolved: HashMap::new(),
             commands: HashMap::new(),
+            errands: HashSet::new(),
+            last: None,
+            answer: None,
+            pause: None,
+            going: None,
             requests: BTreeMap::new(),
             orphans: Vec::new(),
             resume: None,

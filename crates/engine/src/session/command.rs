@@ -3,6 +3,7 @@
 use protocol::{
     MessageError, MessageId, Part, PartId, Session, SessionId,
     agent_event::Answer,
+    continuation::ContinuationAction,
     message::Origin,
     prompt::{PromptInput, SessionPatch},
 };
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Reconsider,
     /// Change the session.
     Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
+    /// Stop or resume going on by itself.
+    Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
     Edit(Edit, oneshot::Sender<Result<(), Error>>),
     /// Take back everything from a message or part on.

@@ -1,6 +1,6 @@
 //! Doing what the lifecycle says, and hearing what the runner says.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
@@ -15,14 +15,15 @@ use tokio_util::sync::CancellationToken;
 use super::{
     actor::Actor,
     command::{ChildWork, Command},
+    continuing::Last,
     revert::summary,
     run::{Running, Said},
-    turn::{Call, ChildStarted, Signals, Turn},
+    turn::{Call, ChildStarted, Resume, Signals, Turn},
 };
 use crate::{
     lifecycle::{Effect, Input, Run},
     limits::MAX_CALLS,
-    ports::{ChildEnd, ChildSpec},
+    ports::{ChildEnd, ChildSpec, Resolved},
     sessions::Submitted,
     transcript::{Emit, Transcript},
 };
@@ -50,8 +51,8 @@ impl Actor {
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
     async fn perform(&mut self, effects: Vec<Effect<MessageId, ChildWork>>) {
-        let (mut after, mut answer) = (Vec::new(), None);
-        for effect in effects {
+        let (mut after, mut effects) = (Vec::new(), VecDeque::from(effects));
+        while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Busy => self.push_status(SessionStatus::BUSY),
                 Effect::Retry => self.push_retry(),
@@ -60,17 +61,30 @@ impl Actor {
                     self.flush().await;
                     self.start(run, prompt);
                 }
+                Effect::Consult { run } => {
+                    if let Some(goes_on) = self.consult(run, false).await {
+                        effects.extend(self.advance(Input::Consulted { run, goes_on }));
+                    }
+                }
+                Effect::Continue { run } => {
+                    if !self.go_on(run).await {
+                        let reason = EndReason::Error;
+                        effects.extend(self.advance(Input::Ended { run, reason }));
+                    }
+                }
                 Effect::Cancel { .. } => self.cancel_run(),
                 Effect::StopChild((child, _)) => self.stop_child(child),
-                Effect::Close(reason) => answer = self.close_run(reason),
+                Effect::Close(reason) => self.close_run(reason),
                 Effect::EndPrompt { prompt, reason } => {
                     self.resolved.remove(&prompt);
-                    self.push_executed(&prompt, answer.as_ref());
+                    self.push_executed(&prompt);
+                    self.errands.remove(&prompt);
                     self.push_prompt_ended(prompt.clone(), reason);
                     after.push(After::Prompt(prompt, reason));
                 }
                 Effect::Idle(reason) => {
-                    self.tally = None;
+                    self.note_refusal(reason).await;
+                    (self.tally, self.last, self.pause, self.answer) = (None, None, None, None);
                     self.push_idle(reason);
                     after.push(After::Idle);
                 }
@@ -112,46 +126,56 @@ impl Actor {
     }
 
     fn start(&mut self, number: Run, prompt: MessageId) {
+        let Some(resolved) = self.resolved.remove(&prompt) else { return self.start_nobody(number, prompt) };
+        let Resolved { agent, model, .. } = &resolved;
+        let transcript =
+            Transcript::new(&self.session, agent.clone(), model.clone(), prompt.clone(), self.latest);
+        let resume = self.resume.take().filter(|(resumed, _)| *resumed == prompt).map(|(_, resume)| resume);
+        self.launch(number, transcript, resolved, resume);
+    }
+
+    /// Only reachable if a prompt was stepped without being resolved: it ends as an error, visibly.
+    fn start_nobody(&mut self, number: Run, prompt: MessageId) {
+        tracing::error!(session = %self.session.id, %prompt, "no runner is known for an accepted prompt");
+        let (_, inbox) = mpsc::channel(MAX_CALLS);
+        let task =
+            tokio::spawn(async { TurnEnd::Error(MessageError::unknown("no agent can take this prompt")) });
+        let model = protocol::message::ModelRef::new("unknown", "unknown");
+        let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
+        let cancel = CancellationToken::new();
+        self.run = Some(Running::new(number, transcript, None, inbox, task, cancel, Arc::default()));
+    }
+
+    /// Calls the runner for what the transcript answers.
+    pub(super) fn launch(
+        &mut self,
+        number: Run,
+        transcript: Transcript,
+        resolved: Resolved,
+        resume: Option<Resume>,
+    ) {
+        (self.last, self.pause, self.going, self.answer) = (None, None, None, None);
         let (calls, inbox) = mpsc::channel(MAX_CALLS);
         let cancel = CancellationToken::new();
-        let Some(resolved) = self.resolved.remove(&prompt) else {
-            // Only reachable if a prompt was stepped without being resolved: end it as an error, visibly.
-            tracing::error!(session = %self.session.id, %prompt, "no runner is known for an accepted prompt");
-            let task = tokio::spawn(async {
-                TurnEnd::Error(MessageError::unknown("no agent can take this prompt"))
-            });
-            let model = protocol::message::ModelRef::new("unknown", "unknown");
-            let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
-            self.run = Some(Running::new(number, transcript, inbox, task, cancel, Arc::default()));
-            return;
-        };
-        let transcript = Transcript::new(
-            &self.session,
-            resolved.agent.clone(),
-            resolved.model.clone(),
-            prompt.clone(),
-            self.latest,
-        );
         let signals = Arc::new(Signals::default());
-        let resume = self.resume.take().filter(|(resumed, _)| *resumed == prompt).map(|(_, resume)| resume);
         let turn = Turn {
             session: self.session.clone(),
-            prompt,
-            agent: resolved.agent,
-            model: resolved.model,
+            prompt: transcript.prompt().clone(),
+            agent: resolved.agent.clone(),
+            model: resolved.model.clone(),
             calls,
             reads: self.shared().reads.clone(),
             cancel: cancel.clone(),
             tally: self.tally.get_or_insert_default().clone(),
             signals: signals.clone(),
             resume,
-            hooks: resolved.hooks,
+            hooks: resolved.hooks.clone(),
             hook_limit: self.shared().limits.hook,
         };
-        let runner = resolved.runner;
+        let runner = resolved.runner.clone();
         // Spawned, so that a panic ends the turn and not the actor.
         let task = tokio::spawn(async move { runner.run(turn).await });
-        self.run = Some(Running::new(number, transcript, inbox, task, cancel, signals));
+        self.run = Some(Running::new(number, transcript, Some(resolved), inbox, task, cancel, signals));
     }
 
     /// Whether there was anything to send there.
@@ -172,28 +196,36 @@ impl Actor {
         self.withdraw_all();
     }
 
-    /// Closes what the run left open; the newest message that it wrote.
-    fn close_run(&mut self, reason: EndReason) -> Option<MessageId> {
+    /// Closes what the run left open, and remembers what may be needed to go on.
+    fn close_run(&mut self, reason: EndReason) {
         self.withdraw_all();
-        let mut run = self.run.take()?;
+        let Some(mut run) = self.run.take() else { return };
         let events =
             run.transcript.close(reason, run.error.take(), &self.session, &self.sessions.shared.mint);
         self.latest = self.latest.max(run.transcript.latest());
         self.unsaved.extend(events);
-        run.transcript.newest().cloned()
+        self.answer = run.transcript.newest().cloned();
+        let (asked, ending) = (run.transcript.asked().clone(), run.transcript.ending());
+        self.last = run.resolved.take().map(|resolved| Last { resolved, asked, ending });
     }
 
     /// Remembers a slash command until its prompt has ended.
     pub(super) fn note_origin(&mut self, prompt: &MessageId, origin: Option<Origin>) {
-        if let Some(Origin::Command { name, arguments }) = origin {
-            self.commands.insert(prompt.clone(), (name, arguments));
+        match origin {
+            Some(Origin::Command { name, arguments }) => {
+                self.commands.insert(prompt.clone(), (name, arguments));
+            }
+            Some(Origin::Shell { .. }) => {
+                self.errands.insert(prompt.clone());
+            }
+            Some(Origin::Wake) | None => {}
         }
     }
 
     /// Says that a slash command was executed, while the turn is not yet idle. One that was never taken up was not.
-    fn push_executed(&mut self, prompt: &MessageId, answer: Option<&MessageId>) {
+    fn push_executed(&mut self, prompt: &MessageId) {
         let Some((name, arguments)) = self.commands.remove(prompt) else { return };
-        let Some(message_id) = answer.cloned() else { return };
+        let Some(message_id) = self.answer.clone() else { return };
         let (session_id, extra) = (self.session.id.clone(), Extra::new());
         self.unsaved.push(EventBody::CommandExecuted(CommandDone {
             name,
@@ -325,7 +357,8 @@ impl Actor {
             self.push_started(prompt);
         }
         if let (Some((last, resolved)), Some(run)) = (last, &mut self.run) {
-            run.transcript.answer(last, resolved.agent, resolved.model, self.latest);
+            run.transcript.answer(last, resolved.agent.clone(), resolved.model.clone(), self.latest);
+            run.resolved = Some(resolved);
         }
         self.flush().await;
         let _ = reply.send(joined);

@@ -7,12 +7,14 @@ use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::turn::{Call, Signals};
-use crate::{lifecycle::Run, transcript::Transcript};
+use crate::{lifecycle::Run, ports::Resolved, transcript::Transcript};
 
 /// A runner at work.
 pub(super) struct Running {
     pub(super) number: Run,
     pub(super) transcript: Transcript,
+    /// Who runs; nobody, if nobody is known.
+    pub(super) resolved: Option<Resolved>,
     /// Why the run failed, for the message it leaves.
     pub(super) error: Option<MessageError>,
     /// What the run said about its wait.
@@ -43,6 +45,7 @@ impl Running {
     pub(super) fn new(
         number: Run,
         transcript: Transcript,
+        resolved: Option<Resolved>,
         calls: mpsc::Receiver<Call>,
         task: JoinHandle<TurnEnd>,
         cancel: CancellationToken,
@@ -51,6 +54,7 @@ impl Running {
         Self {
             number,
             transcript,
+            resolved,
             error: None,
             retry: None,
             signals,

@@ -76,6 +76,10 @@ impl Actor {
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
         let after = Some(self.head);
+        let errand = is_errand(&input, origin.as_ref());
+        if !errand && origin != Some(Origin::Wake) {
+            self.begin_episode();
+        }
         let message = self.store_prompt(input, &resolved, origin.as_ref());
         let id = message.info.id().clone();
         for warning in warnings {
@@ -104,6 +108,9 @@ impl Actor {
         self.shared().registry.count_prompt();
         self.resolved.insert(id.clone(), resolved);
         self.note_origin(&id, origin);
+        if errand {
+            self.errands.insert(id.clone());
+        }
         let end = Some(self.wait_for(id.clone()));
         Ok((Submitted { message, end, after }, Some((id, delivery))))
     }
@@ -184,6 +191,12 @@ fn stored_body(body: PartInputBody) -> PartBody {
         PartInputBody::Subtask(part) => PartBody::Subtask(part),
         PartInputBody::Compaction(part) => PartBody::Compaction(part),
     }
+}
+
+/// Whether a prompt wants one thing done and is no word of a person: a command line or a summary.
+fn is_errand(input: &PromptInput, origin: Option<&Origin>) -> bool {
+    let summary = |part: &PartInput| matches!(part.body, PartInputBody::Compaction(_));
+    matches!(origin, Some(Origin::Shell { .. })) || input.parts.iter().any(summary)
 }
 
 /// An origin as a message carries it.

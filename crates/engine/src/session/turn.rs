@@ -145,6 +145,7 @@ impl Turn {
             signals: Arc::clone(&self.signals),
             resume: self.resume.take(),
             hooks: Arc::clone(&self.hooks),
+            hook_limit: self.hook_limit,
         };
         (turn, heard)
     }

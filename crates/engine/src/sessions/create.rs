@@ -164,6 +164,7 @@ impl Sessions {
             metadata: input.metadata,
             permission: input.permission,
             revert: None,
+            continuation: None,
             time: SessionTime {
                 created: now,
                 updated: now,

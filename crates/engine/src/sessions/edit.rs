@@ -1,6 +1,8 @@
 //! Changes that a person makes by hand.
 
-use protocol::{MessageId, Part, PartId, Session, SessionId, prompt::SessionPatch};
+use protocol::{
+    MessageId, Part, PartId, Session, SessionId, continuation::ContinuationAction, prompt::SessionPatch,
+};
 
 use super::Sessions;
 use crate::{
@@ -9,7 +11,7 @@ use crate::{
 };
 
 impl Sessions {
-    /// Changes title, metadata, rules, archiving, agent or model.
+    /// Changes title, metadata, rules, archiving, agent, model, or whether turns go on by themselves.
     pub async fn update(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, Error> {
         if patch.agent.is_some() || patch.model.is_some() {
             let SessionPatch { agent, model, .. } = patch.clone();
@@ -17,6 +19,11 @@ impl Sessions {
             self.check_names(&Session { agent, model, ..session }).await?;
         }
         self.ask(id, |reply| Command::Update(patch, reply)).await?
+    }
+
+    /// Stops a session from going on by itself until a person says something new, or lets it again.
+    pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
+        self.ask(id, |reply| Command::Continuation(action, reply)).await?
     }
 
     /// Takes back everything from a message or part on, with what it did to files; not while the session is busy.

@@ -2,6 +2,7 @@
 
 use protocol::{
     MessageWithParts, SessionId,
+    continuation::ContinuationAction,
     message::Origin,
     prompt::{CommandInput, Delivery, PartInputBody, PromptInput, ShellInput},
 };
@@ -15,15 +16,28 @@ use crate::{
 /// What a model is told before a command line that a person ran.
 const RAN: &str = "The user ran the following command; nothing is asked about it.";
 
+/// The command that keeps a session from going on by itself, unless people have defined another one of that name.
+const STOP: &str = "stop";
+
 impl Sessions {
     /// Runs a slash command: what it stands for is submitted and waited for.
     pub async fn command(&self, id: &SessionId, input: CommandInput) -> Result<MessageWithParts, Error> {
         let session = self.get(id).await?;
         let prompt = self.shared.runners.command(&session, &input).await?;
+        if input.command == STOP && adds_nothing(&prompt, &input.arguments) {
+            return self.stop_going_on(id).await;
+        }
         let prompt = self.shape_command(&session, &input, prompt).await?;
         let prompt = self.prepare(id, prompt).await?;
         let origin = Origin::Command { name: input.command, arguments: input.arguments };
         self.errand(id, Prompt { origin: Some(origin), ..prompt }).await
+    }
+
+    async fn stop_going_on(&self, id: &SessionId) -> Result<MessageWithParts, Error> {
+        self.continuation(id, ContinuationAction::Stop).await?;
+        let newest = self.shared.reads.last_answer(id, None).await?;
+        newest
+            .ok_or_else(|| Error::Invalid("there is nothing to stop: this session has no answer yet".into()))
     }
 
     /// Runs a command line for a person, as a turn of its own. A busy session refuses.
@@ -58,4 +72,12 @@ fn mark_synthetic(prompt: &mut PromptInput) {
             text.synthetic = Some(true);
         }
     }
+}
+
+/// Whether what a command stands for is nothing but what was written after it.
+fn adds_nothing(prompt: &PromptInput, arguments: &str) -> bool {
+    prompt.parts.iter().all(|part| match &part.body {
+        PartInputBody::Text(text) => ["", arguments.trim()].contains(&text.text.trim()),
+        _ => false,
+    })
 }

@@ -12,6 +12,7 @@ use std::{
 use engine::{
     Home, Parts, Sessions, Stream, StreamItem,
     bus::{Bus, Scope},
+    lifecycle::continuation::Policy,
     limits::Limits,
     memory::Memory,
     ports::{Clock, Hooks, Random, Resolved, Runner, Runners, Unresolved, Wanted},
@@ -40,6 +41,8 @@ pub(crate) struct Scripted {
     pub(crate) forgotten: Mutex<Vec<SessionId>>,
     /// Who looks on.
     hooks: Mutex<Option<Arc<dyn Hooks>>>,
+    /// How far turns go by themselves.
+    policy: Mutex<Policy>,
 }
 
 impl Runner for Scripted {
@@ -67,6 +70,7 @@ impl Runners for OneRunner {
             if let Some(hooks) = &*self.0.hooks.lock().unwrap() {
                 resolved.hooks = hooks.clone();
             }
+            resolved.continuation = self.0.policy.lock().unwrap().clone();
             Ok(resolved)
         }
         .boxed()
@@ -184,6 +188,11 @@ impl World {
     /// Somebody looks on from now on.
     pub(crate) fn hook(&self, hooks: impl Hooks + 'static) {
         *self.runner.hooks.lock().unwrap() = Some(Arc::new(hooks));
+    }
+
+    /// Turns go on by themselves from now on, this far.
+    pub(crate) fn policy(&self, policy: Policy) {
+        *self.runner.policy.lock().unwrap() = policy;
     }
 
     /// Submits without waiting for the answer.

@@ -15,6 +15,7 @@ use std::{
 use engine::{
     StreamItem,
     bus::Scope,
+    lifecycle::continuation::Policy,
     memory::faults::Fault,
     ports::{ChildSpec, Failure},
     session::Turn,
@@ -22,17 +23,21 @@ use engine::{
 use futures::FutureExt;
 use protocol::{
     AgentEvent, Event, EventBody, Extra, Message, MessageError, MessageId, Session, SessionId, SessionStatus,
-    TurnEnd,
+    Todo, TurnEnd,
     agent_event::Ask,
+    continuation::ContinuationAction,
     message::Finish,
     prompt::{Delivery, PromptInput},
     request::PermissionReply,
 };
+use serde_json::json;
 
 use crate::harness::{World, finish, step};
 
 const SEEDS: std::ops::Range<u64> = 0..150;
 const ACTIONS: usize = 60;
+/// How often a turn may go on by itself.
+const ROUNDS: u32 = 3;
 
 /// A small generator: the order of its numbers is all that matters.
 struct Dice(u64);
@@ -51,7 +56,7 @@ impl Dice {
 async fn anything(turn: Turn, seed: u64) -> TurnEnd {
     let mut dice = Dice(seed);
     for _ in 0..=dice.roll(3) {
-        match dice.roll(9) {
+        match dice.roll(11) {
             0 => {
                 turn.emit(AgentEvent::step_started()).await;
                 turn.emit(AgentEvent::TextStarted { key: "half".into() }).await;
@@ -101,6 +106,7 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
             6 => {
                 turn.join().await;
             }
+            7 => turn.emit(AgentEvent::Todos(todos(&mut dice))).await,
             _ => {
                 tokio::time::sleep(Duration::from_millis(dice.roll(300))).await;
                 step(&turn, "one two three", Finish::ToolCalls).await;
@@ -111,13 +117,25 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
     TurnEnd::Completed
 }
 
+/// A list that is rarely finished.
+fn todos(dice: &mut Dice) -> Vec<Todo> {
+    let statuses = ["pending", "in_progress", "completed", "blocked", "pending"];
+    let one = |_| {
+        let status = statuses[usize::try_from(dice.roll(5)).unwrap()];
+        serde_json::from_value(json!({ "content": "x", "status": status, "priority": "low" })).unwrap()
+    };
+    (0..3).map(one).collect()
+}
+
 fn busy_agents(world: &World, seed: u64) {
+    let countdown = Duration::from_millis(seed % 3 * 200);
+    world.policy(Policy { todos: true, rounds: ROUNDS, countdown, ..Policy::default() });
     let runs = Arc::new(AtomicU64::new(seed << 20));
     world.always(Arc::new(move |turn| anything(turn, runs.fetch_add(1, Ordering::Relaxed)).boxed()));
 }
 
-/// Plays one seed and returns everything that must hold, as the log tells it.
-async fn play(seed: u64) -> Result<(), String> {
+/// Plays one seed: how often turns went on by themselves, or what did not hold, as the log tells it.
+async fn play(seed: u64) -> Result<usize, String> {
     let mut dice = Dice(seed);
     let mut world = World::new().await;
     busy_agents(&world, seed);
@@ -128,7 +146,7 @@ async fn play(seed: u64) -> Result<(), String> {
     let mut accepted: BTreeSet<MessageId> = BTreeSet::new();
     for _ in 0..ACTIONS {
         let session = &sessions[usize::try_from(dice.roll(3)).unwrap()];
-        match dice.roll(12) {
+        match dice.roll(13) {
             0..=5 => {
                 let delivery = if dice.roll(2) == 0 { Delivery::Steer } else { Delivery::Queue };
                 let prompt = PromptInput { delivery: Some(delivery), ..PromptInput::text("do") };
@@ -149,6 +167,9 @@ async fn play(seed: u64) -> Result<(), String> {
                     _ => Fault::LoseAcknowledgement,
                 };
                 world.memory.faults().next(usize::try_from(1 + dice.roll(6)).unwrap(), fault);
+            }
+            12 => {
+                let _ = world.sessions.continuation(&session.id, ContinuationAction::Stop).await;
             }
             10 if dice.roll(3) == 0 => {
                 world = world.crash().await;
@@ -184,9 +205,11 @@ struct Track {
     open_messages: BTreeSet<MessageId>,
     open_parts: BTreeSet<protocol::PartId>,
     requests: BTreeSet<String>,
+    /// Continuations, by episode and number.
+    rounds: BTreeSet<(MessageId, u32)>,
 }
 
-fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<(), String> {
+fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<usize, String> {
     let mut sessions: BTreeMap<SessionId, Track> = BTreeMap::new();
     let mut ended: BTreeMap<MessageId, u32> = BTreeMap::new();
     for event in events {
@@ -202,7 +225,7 @@ fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<(), String>
     }
     match accepted.iter().find(|prompt| ended.get(*prompt) != Some(&1)) {
         Some(prompt) => Err(format!("{prompt} ended {:?} times", ended.get(prompt))),
-        None => Ok(()),
+        None => Ok(sessions.values().map(|track| track.rounds.len()).sum()),
     }
 }
 
@@ -248,6 +271,12 @@ impl Track {
             EventBody::PermissionReplied(it) => {
                 self.requests.remove(it.request_id.as_str());
             }
+            EventBody::ContinuationStarted(it) => {
+                self.in_turn()?;
+                if it.n > ROUNDS || !self.rounds.insert((it.episode.clone(), it.n)) {
+                    return Err(format!("round {} is one too many", it.n));
+                }
+            }
             EventBody::SessionError(_) | EventBody::PromptStarted(_) => self.in_turn()?,
             _ => {}
         }
@@ -271,11 +300,14 @@ fn whatever_happens_every_turn_ends_once_and_every_prompt_is_accounted_for() {
             eprintln!("{info}");
         }
     }));
+    let mut continued = 0;
     for seed in SEEDS {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        if let Err(rule) = runtime.block_on(play(seed)) {
-            panic!("seed {seed}: {rule}");
+        match runtime.block_on(play(seed)) {
+            Ok(rounds) => continued += rounds,
+            Err(rule) => panic!("seed {seed}: {rule}"),
         }
     }
+    assert!(continued > 50, "turns went on {continued} times: too rarely to prove anything");
 }

@@ -1,4 +1,5 @@
-//! What Baton adds to OpenCode's keys: budgets, a sandbox, where `webfetch` may go, and limits. They belong into
+//! What Baton adds to OpenCode's keys: budgets, when turns go on by themselves, a sandbox, where `webfetch` may go, and
+//! limits. They belong into
 //! `baton.json`, because OpenCode refuses a file with keys it does not know.
 
 use std::{borrow::Cow, num::NonZeroU32, num::NonZeroU64, time::Duration};
@@ -78,6 +79,30 @@ impl JsonSchema for Positive {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "number", "exclusiveMinimum": 0 })
     }
+}
+
+/// When turns go on by themselves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ContinuationConfig {
+    /// Whether open todos make a turn go on; they do unless this says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// How often a turn goes on after one prompt of a person; 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// How often in a row without finishing any todo; 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stagnant_rounds: Option<NonZeroU32>,
+    /// Tokens until it goes on no longer, those read from a cache not counted; a million.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<NonZeroU64>,
+    /// Minutes until it goes on no longer; 60.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<Positive>,
+    /// Milliseconds of warning before it goes on; 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub countdown_ms: Option<u32>,
 }
 
 /// What commands may touch: one word, or with a word about the network.

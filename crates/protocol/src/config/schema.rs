@@ -79,9 +79,15 @@ mod tests {
     #[test]
     fn every_key_of_opencode_is_known_and_described() {
         let schema = schema();
-        for name in
-            OPENCODE.split_whitespace().chain(["budget", "sandbox", "webfetch", "limits", "agents", "acp"])
-        {
+        for name in OPENCODE.split_whitespace().chain([
+            "budget",
+            "continuation",
+            "sandbox",
+            "webfetch",
+            "limits",
+            "agents",
+            "acp",
+        ]) {
             assert!(schema["properties"][name]["description"].is_string(), "{name}");
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     EndReason, Extra, Message, MessageError, MessageId, Millis, Part, PartId, PermissionId, QuestionId,
     Session, SessionId, SessionStatus, Todo,
+    continuation::{Source, StopReason},
     project::FileDiff,
     prompt::Delivery,
     request::{Answers, Approval, PermissionReply},
@@ -171,6 +172,47 @@ properties! {
         message_id: MessageId,
         /// How.
         reason: EndReason,
+    }
+    /// A turn that goes on by itself.
+    ContinuationStarted {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The user message that it goes on with.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// Who wanted it.
+        source: Source,
+        /// The prompt that a person wrote.
+        episode: MessageId,
+        /// Which continuation of the episode it is, from 1.
+        n: u32,
+        /// How many todos are open.
+        open: u64,
+    }
+    /// A turn that is about to go on by itself.
+    ContinuationCountdown {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// The prompt that a person wrote.
+        episode: MessageId,
+        /// Which continuation of the episode it will be, from 1.
+        n: u32,
+        /// How many todos are open.
+        open: u64,
+        /// When it goes on.
+        until: Millis,
+    }
+    /// A turn that does not go on although something is left to do.
+    ContinuationStopped {
+        /// The session.
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// Why.
+        reason: StopReason,
+        /// How often it has gone on since the last prompt that a person wrote.
+        rounds: u32,
     }
     /// An answered permission.
     PermissionAnswered {

@@ -3,11 +3,13 @@
 use protocol::{
     AssistantMessage, EndReason, Event, EventBody, Extra, Message, MessageError, Part, PartBody, Rest,
     Session, SessionStatus, Todo, ToolState, UserMessage,
+    continuation::{Source, StopReason},
     error::ApiError,
     event::{
-        CommandDone, FileChanged, FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo,
-        PermissionAnswered, PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed,
-        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        CommandDone, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
+        FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo, PermissionAnswered,
+        PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, Resync, SessionDiffed,
+        SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -55,6 +57,7 @@ fn session() -> Session {
         metadata: None,
         permission: None,
         revert: None,
+        continuation: None,
         time: SessionTime { created: 1, updated: 2, compacting: None, archived: None, extra: Extra::new() },
         extra: Extra::new(),
     }
@@ -236,6 +239,29 @@ fn sessions() -> Vec<EventBody> {
         EventBody::PromptStarted(PromptStarted {
             session_id: id("ses_1"),
             message_id: id("msg_1"),
+            extra: Extra::new(),
+        }),
+        EventBody::ContinuationStarted(ContinuationStarted {
+            session_id: id("ses_1"),
+            message_id: id("msg_3"),
+            source: Source::Todo,
+            episode: id("msg_1"),
+            n: 1,
+            open: 2,
+            extra: Extra::new(),
+        }),
+        EventBody::ContinuationCountdown(ContinuationCountdown {
+            session_id: id("ses_1"),
+            episode: id("msg_1"),
+            n: 2,
+            open: 2,
+            until: 5,
+            extra: Extra::new(),
+        }),
+        EventBody::ContinuationStopped(ContinuationStopped {
+            session_id: id("ses_1"),
+            reason: StopReason::Stagnant,
+            rounds: 2,
             extra: Extra::new(),
         }),
         EventBody::PromptEnded(PromptEnded {

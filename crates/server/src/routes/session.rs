@@ -6,8 +6,10 @@ use axum::{Json, extract::State};
 use engine::ports::Listing;
 use protocol::{
     Message, MessageId, Session, SessionId, SessionStatus, Todo,
+    continuation::ContinuationInput,
     project::FileDiff,
     prompt::{ForkInput, RevertInput, SessionInput, SessionPatch},
+    turn::LastTurn,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(missing)
             .stores(),
         Route::patch("/session/{sessionID}", "session.update", update)
-            .summary("Change title, metadata, rules or archiving")
+            .summary("Change title, metadata, rules, archiving, or whether turns go on by themselves")
             .faults(missing)
             .stores(),
         Route::get("/session/{sessionID}/children", "session.children", children)
@@ -52,6 +54,13 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/session/{sessionID}/diff", "session.diff", diff)
             .summary("Get what a prompt's turn changed in the tree")
             .faults(missing),
+        Route::get("/session/{sessionID}/turn", "session.turn", turn)
+            .summary("Get the newest prompt that a person wrote and all that came of it")
+            .faults(missing),
+        Route::post("/session/{sessionID}/continuation", "session.continuation", continuation)
+            .summary("Keep a session from going on by itself, or let it again")
+            .faults(missing)
+            .stores(),
         Route::post("/session/{sessionID}/abort", "session.abort", abort)
             .summary("Stop whatever the session does and wait until it is idle")
             .stores(),
@@ -190,6 +199,18 @@ async fn diff(
         Message::Assistant(_) => None,
     };
     Ok(Json(diffs.unwrap_or_default()))
+}
+
+async fn turn(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<LastTurn>, Error> {
+    Ok(Json(app.sessions.last_turn(&id).await?))
+}
+
+async fn continuation(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<ContinuationInput>,
+) -> Result<Json<Session>, Error> {
+    Ok(Json(app.sessions.continuation(&id, input.action).await?))
 }
 
 async fn abort(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {

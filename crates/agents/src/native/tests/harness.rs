@@ -73,6 +73,7 @@ impl Runners for OneRunner {
             missing: Arc::new(|_| None),
             runner: Arc::new(self.0.clone()),
             external: Vec::new(),
+            continuation: engine::lifecycle::continuation::Policy::default(),
         };
         async move { roster.command(session, input).await }.boxed()
     }

@@ -23,7 +23,8 @@ impl Tool for TodoWrite {
 
     fn description(&self) -> String {
         "Replaces your list of what is left to do, which people can see. Use it for work of several steps: write the \
-         whole list each time, keep exactly one entry in_progress, and complete entries as soon as they are done."
+         whole list each time, keep exactly one entry in_progress, and complete entries as soon as they are done. An \
+         entry that cannot be done without a person is blocked."
             .to_owned()
     }
 
@@ -38,7 +39,7 @@ impl Tool for TodoWrite {
                         "type": "object",
                         "properties": {
                             "content": { "type": "string", "description": "What is to be done" },
-                            "status": { "type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"] },
+                            "status": { "type": "string", "enum": ["pending", "in_progress", "completed", "cancelled", "blocked"] },
                             "priority": { "type": "string", "enum": ["high", "medium", "low"] },
                         },
                         "required": ["content", "status", "priority"],

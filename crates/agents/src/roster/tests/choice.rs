@@ -24,6 +24,7 @@ fn roster() -> Roster {
         missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),
         runner: Arc::new(native),
         external: vec![Arc::new(Stranger(stranger()))],
+        continuation: Policy { todos: true, ..Policy::default() },
     }
 }
 
@@ -70,6 +71,17 @@ fn resolve(session: &Session, agent: Option<&str>, model: Option<&ModelRef>) -> 
     let resolved = roster().choose(&Wanted { session, agent, model });
     let shown = |it: Resolved| format!("{} {}/{}", it.agent, it.model.provider_id, it.model.model_id);
     resolved.map(shown).map_err(|error| error.to_string())
+}
+
+#[test]
+fn only_agents_that_may_change_something_go_on_with_their_todos() {
+    let plain = session(&json!({}));
+    let goes_on = |agent| {
+        let wanted = Wanted { session: &plain, agent: Some(agent), model: None };
+        roster().choose(&wanted).unwrap().continuation.todos
+    };
+    assert!(goes_on("build") && goes_on("stranger"));
+    assert!(!goes_on("plan") && !goes_on("explore"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 use protocol::{
     Event, EventBody, Message, MessageError, MessageId, Part, PartBody, PartId, SessionId, SessionStatus,
-    ToolState, part::ToolPart,
+    ToolState, continuation::Source, event::ContinuationStarted, part::ToolPart,
 };
 use serde_json::Value;
 
@@ -45,6 +45,17 @@ pub(super) struct Screen {
     mid_line: bool,
     /// Tool calls that have had their line.
     done: HashSet<PartId>,
+}
+
+fn going_on(it: &ContinuationStarted) -> String {
+    match it.source {
+        Source::Todo => format!("going on ({}): {}", it.n, open(it.open)),
+        Source::Hook => format!("going on ({}): a plugin wants it to", it.n),
+    }
+}
+
+fn open(todos: u64) -> String {
+    if todos == 1 { "1 todo is open".to_owned() } else { format!("{todos} todos are open") }
 }
 
 impl Screen {
@@ -86,6 +97,17 @@ impl Screen {
                 self.note("the connection to the model broke; what was said so far does not count");
             }
             EventBody::SessionStatus(it) if is_ours => self.show_status(&it.status),
+            EventBody::ContinuationStarted(it) if is_ours => {
+                self.note(&going_on(it).dimmed().to_string());
+                self.wait();
+            }
+            EventBody::ContinuationCountdown(it) if is_ours => {
+                let said = format!("about to go on by itself: {}", open(it.open));
+                self.note(&said.dimmed().to_string());
+            }
+            EventBody::ContinuationStopped(it) if is_ours => {
+                self.note(&format!("{} {}", "todos are left:".yellow(), it.reason.describe()));
+            }
             EventBody::SessionError(it) if is_ours => {
                 if let Some(error) =
                     it.error.as_ref().filter(|it| !matches!(it, MessageError::Aborted { .. }))

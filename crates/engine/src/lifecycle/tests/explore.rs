@@ -1,7 +1,7 @@
-//! Breadth-first search over every reachable state of a session with four prompts and two children.
+//! Breadth-first search over every reachable state of a session with three prompts, two children and one continuation.
 //!
 //! States are visited once, so this is not a sample: within these sizes there is no interleaving of prompts,
-//! reports, joins, retries, children, ends (also late and repeated ones), aborts and shutdowns that breaks a
+//! reports, joins, retries, children, continuations, ends (also late and repeated ones), aborts and shutdowns that breaks a
 //! rule of [`Monitor`], and from every state the session comes to rest when its runner and children end.
 
 use std::collections::{HashSet, VecDeque};
@@ -14,8 +14,9 @@ use super::{
 };
 use crate::lifecycle::{Input, Lifecycle, Stop};
 
-const PROMPTS: u8 = 4;
+const PROMPTS: u8 = 3;
 const CHILDREN: u8 = 2;
+const CONTINUATIONS: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct World {
@@ -23,6 +24,7 @@ pub(super) struct World {
     pub(super) monitor: Monitor,
     accepted: u8,
     started_children: u8,
+    continued: u8,
 }
 
 impl World {
@@ -31,6 +33,7 @@ impl World {
         match input {
             Input::Prompt { .. } => self.accepted += 1,
             Input::ChildStarted { .. } => self.started_children += 1,
+            Input::Consulted { goes_on: true, .. } => self.continued += 1,
             _ => {}
         }
         let mut effects = self.life.step(input.clone());
@@ -52,7 +55,11 @@ impl World {
                 inputs.push(Input::Prompt { prompt: self.accepted, delivery });
             }
         }
-        for run in 1..=u64::from(PROMPTS) {
+        for run in 1..=u64::from(PROMPTS + CONTINUATIONS) {
+            inputs.push(Input::Consulted { run, goes_on: false });
+            if self.continued < CONTINUATIONS {
+                inputs.push(Input::Consulted { run, goes_on: true });
+            }
             inputs.extend([
                 Input::Report { run },
                 Input::Join { run },
@@ -72,12 +79,15 @@ impl World {
 
     /// Lets the runner and the children end, again and again: the session must come to rest.
     fn comes_to_rest(mut self, bug: Option<Bug>) -> Verdict {
-        for _ in 0..=2 * PROMPTS {
+        for _ in 0..=3 * (PROMPTS + CONTINUATIONS) {
             if !self.life.is_busy() {
                 return Ok(());
             }
             if let Some(run) = self.monitor.runner() {
                 self.feed(&Input::Ended { run, reason: EndReason::Completed }, bug)?;
+            }
+            if let Some(run) = self.monitor.consulted() {
+                self.feed(&Input::Consulted { run, goes_on: false }, bug)?;
             }
             for child in self.monitor.children().collect::<Vec<_>>() {
                 self.feed(&Input::ChildEnded { child }, bug)?;
@@ -108,5 +118,5 @@ pub(super) fn explore(bug: Option<Bug>) -> Result<usize, String> {
 fn every_reachable_state_keeps_the_rules() {
     let states = explore(None).unwrap();
     assert!(states > 10_000, "the search ended after {states} states: it did not explore anything");
-    println!("{states} states, {PROMPTS} prompts, {CHILDREN} children");
+    println!("{states} states, {PROMPTS} prompts, {CHILDREN} children, {CONTINUATIONS} continuation");
 }

@@ -27,6 +27,8 @@ pub(super) struct Monitor {
     open: Option<Run>,
     children: BTreeSet<u8>,
     prompts: BTreeMap<u8, Prompt>,
+    /// The run after which it was asked whether the turn goes on.
+    consulted: Option<Run>,
     interrupted: bool,
     last_run: Run,
 }
@@ -40,6 +42,10 @@ impl Monitor {
 
     pub(super) fn runner(&self) -> Option<Run> {
         self.runner
+    }
+
+    pub(super) fn consulted(&self) -> Option<Run> {
+        self.consulted
     }
 
     pub(super) fn children(&self) -> impl Iterator<Item = u8> + '_ {
@@ -89,8 +95,20 @@ impl Monitor {
                 if self.open.is_some() || *run <= self.last_run {
                     return Err(format!("run {run} started over another"));
                 }
-                (self.open, self.runner, self.last_run) = (Some(*run), Some(*run), *run);
+                self.run(*run);
                 self.advance(*prompt, Prompt::Started)?;
+            }
+            Effect::Consult { run } => {
+                if self.open.is_some() || self.runner.is_some() || !self.children.is_empty() {
+                    return Err("asked to go on while something was going on".into());
+                }
+                self.consulted = Some(*run);
+            }
+            Effect::Continue { run } => {
+                if self.consulted.is_none() || *run <= self.last_run || self.interrupted {
+                    return Err(format!("run {run} goes on and nobody was asked"));
+                }
+                self.run(*run);
             }
             Effect::Joined(prompts) => {
                 for prompt in prompts {
@@ -110,6 +128,10 @@ impl Monitor {
         Ok(())
     }
 
+    fn run(&mut self, run: Run) {
+        (self.open, self.runner, self.last_run, self.consulted) = (Some(run), Some(run), run, None);
+    }
+
     fn idle(&mut self, reason: EndReason) -> Verdict {
         if self.open.is_some() || self.runner.is_some() || !self.children.is_empty() {
             return Err(format!("idle ({reason:?}) while something was going on"));
@@ -117,7 +139,7 @@ impl Monitor {
         if self.prompts.values().any(|prompt| *prompt == Prompt::Started) {
             return Err("idle before a started prompt was ended".into());
         }
-        (self.busy, self.retrying) = (false, false);
+        (self.busy, self.retrying, self.consulted) = (false, false, None);
         Ok(())
     }
 

@@ -28,10 +28,14 @@ pub(super) enum Bug {
     ForgetWaiting,
     /// What a finished run still says is recorded.
     LateReport,
+    /// Idle first, going on after.
+    IdleBeforeGoingOn,
+    /// Going on after an abort.
+    GoesOnAfterAbort,
 }
 
 impl Bug {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::IdlePerMessage,
         Self::IdleBeforeCleanup,
         Self::IdleOnExitToo,
@@ -41,6 +45,8 @@ impl Bug {
         Self::BusyPerStep,
         Self::ForgetWaiting,
         Self::LateReport,
+        Self::IdleBeforeGoingOn,
+        Self::GoesOnAfterAbort,
     ];
 
     pub(super) fn spoil(self, input: &TestInput, effects: &mut Vec<TestEffect>) {
@@ -66,6 +72,14 @@ impl Bug {
             }
             Self::LateReport if matches!(input, Input::Report { .. }) && effects.is_empty() => {
                 effects.push(Effect::Record);
+            }
+            Self::IdleBeforeGoingOn
+                if effects.iter().any(|effect| matches!(effect, Effect::Consult { .. })) =>
+            {
+                effects.push(idle);
+            }
+            Self::GoesOnAfterAbort if effects.contains(&Effect::Idle(EndReason::Aborted)) => {
+                effects.push(Effect::Continue { run: 99 });
             }
             _ => {}
         }

@@ -20,6 +20,7 @@ fn input() -> impl Strategy<Value = TestInput> {
         1 => (0u8..8).prop_map(|child| Input::ChildEnded { child }),
         3 => (run, prop_oneof![Just(EndReason::Completed), Just(EndReason::Error), Just(EndReason::Blocked)])
             .prop_map(|(run, reason)| Input::Ended { run, reason }),
+        2 => (1u64..12, any::<bool>()).prop_map(|(run, goes_on)| Input::Consulted { run, goes_on }),
         1 => Just(Input::Stop(Stop::Abort)),
         1 => Just(Input::Stop(Stop::Interrupt)),
     ]

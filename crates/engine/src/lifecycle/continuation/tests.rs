@@ -1,0 +1,214 @@
+//! The decision by table, and that no order of events makes an episode longer than its policy.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+pub(in crate::lifecycle) fn todo(status: &str, content: &str) -> Todo {
+    let todo = json!({ "content": content, "status": status, "priority": "medium" });
+    serde_json::from_value(todo).unwrap()
+}
+
+fn todos(statuses: &[&str]) -> Vec<Todo> {
+    statuses.iter().map(|status| todo(status, "something")).collect()
+}
+
+fn asked() -> MessageId {
+    "msg_0123456789abABCDEFGHIJKLMN".parse().unwrap()
+}
+
+const GOOD: Ending = Ending { finish: Some(Finish::Stop), spoke: true, structured: false };
+
+fn on() -> Policy {
+    Policy { todos: true, ..Policy::default() }
+}
+
+/// What follows from a list of todos, when everything else allows to go on.
+fn verdict(state: &Continuation, ending: Ending, statuses: &[&str]) -> Verdict {
+    let (asked, todos) = (asked(), todos(statuses));
+    let facts = Facts { asked: &asked, ending, todos: &todos, waiting: false, tokens: 0, now: 0 };
+    follow_todos(&on(), state, &facts)
+}
+
+fn is_on(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::GoOn(_))
+}
+
+#[test]
+fn only_something_left_to_do_makes_a_turn_go_on() {
+    let fresh = Continuation::default();
+    assert_eq!(verdict(&fresh, GOOD, &[]), Verdict::Rest);
+    assert_eq!(verdict(&fresh, GOOD, &["completed", "cancelled", "deleted"]), Verdict::Rest);
+    assert!(is_on(&verdict(&fresh, GOOD, &["completed", "pending"])));
+    assert!(is_on(&verdict(&fresh, GOOD, &["in_progress"])));
+    let off = Continuation { enabled: Some(false), ..Continuation::default() };
+    assert_eq!(verdict(&off, GOOD, &["pending"]), Verdict::Rest);
+}
+
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let fresh = Continuation::default();
+    let stop = |ending, statuses: &[&str]| match verdict(&fresh, ending, statuses) {
+        Verdict::Stop(reason) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stop(GOOD, &["pending", "blocked"]), StopReason::Blocked);
+    assert_eq!(stop(GOOD, &["blocked"]), StopReason::Blocked);
+    assert_eq!(stop(Ending { spoke: false, ..GOOD }, &["pending"]), StopReason::Silent);
+    for finish in [Finish::Length, Finish::ContentFilter, Finish::Error, Finish::ToolCalls] {
+        assert_eq!(stop(Ending { finish: Some(finish), ..GOOD }, &["pending"]), StopReason::Unfinished);
+    }
+    assert_eq!(verdict(&fresh, Ending { structured: true, ..GOOD }, &["pending"]), Verdict::Rest);
+    let (asked, todos) = (asked(), todos(&["pending"]));
+    let facts = Facts { asked: &asked, ending: GOOD, todos: &todos, waiting: true, tokens: 0, now: 0 };
+    assert_eq!(follow_todos(&on(), &fresh, &facts), Verdict::Stop(StopReason::Waiting));
+}
+
+#[test]
+fn a_stop_holds_until_it_is_forgotten() {
+    for reason in [StopReason::Abort, StopReason::Stop, StopReason::Rounds] {
+        let stopped = Continuation { stopped: Some(reason), ..Continuation::default() };
+        assert_eq!(verdict(&stopped, GOOD, &["pending"]), Verdict::Stop(reason));
+        assert!(is_on(&verdict(&stopped.anew().unwrap_or_default(), GOOD, &["pending"])));
+    }
+}
+
+/// Plays rounds until it stops: how many there were, and why it stopped.
+fn play(
+    policy: &Policy,
+    mut lists: impl Iterator<Item = Vec<Todo>>,
+    tokens: u64,
+    millis: Millis,
+) -> (u32, Verdict) {
+    let (asked, mut state) = (asked(), Continuation::default());
+    for round in 0.. {
+        let todos = lists.next().unwrap_or_default();
+        let past = Millis::from(round);
+        let facts = Facts {
+            asked: &asked,
+            ending: GOOD,
+            todos: &todos,
+            waiting: false,
+            tokens: tokens * u64::from(round),
+            now: millis * past,
+        };
+        match follow_todos(policy, &state, &facts) {
+            Verdict::GoOn(episode) => state.episode = Some(episode),
+            other => return (round, other),
+        }
+    }
+    unreachable!("a loop without an end")
+}
+
+#[test]
+fn bounds_end_an_episode() {
+    let idle = || std::iter::repeat_with(|| todos(&["pending", "pending"]));
+    assert_eq!(play(&on(), idle(), 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
+    let patient = Policy { stagnant: 100, ..on() };
+    assert_eq!(play(&patient, idle(), 0, 0), (10, Verdict::Stop(StopReason::Rounds)));
+    assert_eq!(play(&patient, idle(), 300_000, 0), (4, Verdict::Stop(StopReason::Tokens)));
+    assert_eq!(play(&patient, idle(), 0, 20 * 60_000), (3, Verdict::Stop(StopReason::Minutes)));
+}
+
+#[test]
+fn to_and_fro_is_no_progress() {
+    let churn = [["pending", "in_progress"], ["in_progress", "pending"]];
+    let churn = churn.iter().cycle().map(|list| todos(list));
+    assert_eq!(play(&on(), churn, 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
+    // One is completed and taken back, again and again.
+    let back = [["completed", "pending"], ["pending", "pending"]];
+    let back = back.iter().cycle().map(|list| todos(list));
+    assert_eq!(play(&on(), back, 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
+}
+
+#[test]
+fn progress_is_given_time() {
+    let list = |done: usize| {
+        let statuses = (0..8).map(|at| if at < done { "completed" } else { "pending" });
+        todos(&statuses.collect::<Vec<_>>())
+    };
+    let slow = (0..).map(|round: usize| list(round / 2));
+    let policy = Policy { rounds: 100, ..on() };
+    assert_eq!(play(&policy, slow, 0, 0), (16, Verdict::Rest));
+}
+
+/// Everything that can happen to a session's continuation.
+#[derive(Debug, Clone)]
+enum Happening {
+    Ended(Vec<&'static str>, bool, u64, Millis),
+    Hook(u64, Millis),
+    Failed(EndReason),
+    Prompt,
+    Resume,
+    Stop,
+    Restart,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let status =
+        prop_oneof![Just("pending"), Just("in_progress"), Just("completed"), Just("cancelled"), Just("odd")];
+    let ended = (proptest::collection::vec(status, 0..6), any::<bool>(), 0u64..100_000, 0i64..200_000);
+    prop_oneof![
+        12 => ended.prop_map(|(list, spoke, tokens, time)| Happening::Ended(list, spoke, tokens, time)),
+        4 => (0u64..100_000, 0i64..200_000).prop_map(|(tokens, time)| Happening::Hook(tokens, time)),
+        1 => prop_oneof![Just(EndReason::Aborted), Just(EndReason::Error), Just(EndReason::Interrupted)]
+            .prop_map(Happening::Failed),
+        1 => Just(Happening::Prompt),
+        1 => Just(Happening::Resume),
+        1 => Just(Happening::Stop),
+        2 => Just(Happening::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_of_events_makes_an_episode_too_long(
+        happenings in proptest::collection::vec(happening(), 1..200),
+        rounds in 0u32..6,
+        stagnant in 1u32..4,
+    ) {
+        let policy = Policy { rounds, stagnant, ..on() };
+        let (asked, mut state) = (asked(), Continuation::default());
+        let (mut tokens, mut now, mut continued) = (0, 0, 0);
+        for happening in happenings {
+            let verdict = match happening {
+                Happening::Ended(list, spoke, more, time) => {
+                    (tokens, now) = (tokens + more, now + time);
+                    let (ending, todos) = (Ending { spoke, ..GOOD }, todos(&list));
+                    let facts = Facts { asked: &asked, ending, todos: &todos, waiting: false, tokens, now };
+                    follow_todos(&policy, &state, &facts)
+                }
+                Happening::Hook(more, time) => {
+                    (tokens, now) = (tokens + more, now + time);
+                    let facts = Facts { asked: &asked, ending: GOOD, todos: &[], waiting: false, tokens, now };
+                    follow_hook(&policy, &state, &facts)
+                }
+                Happening::Failed(reason) => refusal(reason).map_or(Verdict::Rest, Verdict::Stop),
+                Happening::Stop => Verdict::Stop(StopReason::Stop),
+                Happening::Prompt | Happening::Resume => {
+                    state = state.anew().unwrap_or_default();
+                    continued = 0;
+                    Verdict::Rest
+                }
+                Happening::Restart => {
+                    state = serde_json::from_value(serde_json::to_value(&state).unwrap()).unwrap();
+                    Verdict::Rest
+                }
+            };
+            match verdict {
+                Verdict::GoOn(episode) => {
+                    prop_assert!(!matches!(state.stopped, Some(StopReason::Abort | StopReason::Stop)));
+                    continued += 1;
+                    prop_assert_eq!(episode.rounds, continued);
+                    state.episode = Some(episode);
+                }
+                Verdict::Stop(reason) => { state.stopped.get_or_insert(reason); }
+                Verdict::Rest => {}
+            }
+            prop_assert!(continued <= rounds);
+        }
+    }
+}

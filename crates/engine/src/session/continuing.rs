@@ -1,0 +1,326 @@
+//! Going on by itself: what is asked when a run has ended and before its turn does.
+//!
+//! The status stays busy all the while. First the todo list is looked at, then hooks are asked; both within the bounds
+//! of [`Policy`], which are counted in the session and so survive a restart. A countdown and a hook that takes its time
+//! are waited for by the actor's loop, where a prompt, an abort or a wish to stop comes first.
+
+use protocol::{
+    AgentEvent, EndReason, EventBody, Extra, MessageId, PartBody, Session, Todo,
+    continuation::{Continuation, ContinuationAction, Episode, Mark, Source, StopReason},
+    event::{ContinuationCountdown, ContinuationStarted, ContinuationStopped},
+    part::TextPart,
+    session::Tokens,
+};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::actor::Actor;
+use crate::{
+    Error,
+    lifecycle::{
+        Input, Run,
+        continuation::{self, Count, Ending, Facts, Policy, Verdict},
+    },
+    limits::MAX_NEXT,
+    ports::{
+        HookPoint, Resolved,
+        hooks::{Next, TurnEnding, within},
+    },
+    transcript::Transcript,
+};
+
+/// A run that is over, while its turn may still go on.
+pub(super) struct Last {
+    pub(super) resolved: Resolved,
+    /// What a person asked.
+    pub(super) asked: MessageId,
+    pub(super) ending: Ending,
+}
+
+/// What the turn waits for before it goes on or ends.
+pub(super) enum Pause {
+    /// Everybody is warned until then.
+    Countdown(Run, Instant),
+    /// Hooks are asked.
+    Hooks(Run, AbortOnDropHandle<Next>),
+}
+
+impl Pause {
+    /// What hooks have answered; for ever, if nobody asks them.
+    pub(super) async fn answer(pause: &mut Option<Self>) -> Next {
+        match pause {
+            Some(Self::Hooks(_, task)) => task.await.unwrap_or_default(),
+            _ => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Countdown(_, until) => Some(*until),
+            Self::Hooks(..) => None,
+        }
+    }
+}
+
+/// What the turn goes on with.
+pub(super) struct Going {
+    text: String,
+    source: Source,
+    episode: Episode,
+    open: u64,
+}
+
+impl Actor {
+    /// Asks what might let the turn go on: whether it does, or nothing if that takes time.
+    pub(super) async fn consult(&mut self, run: Run, warned: bool) -> Option<bool> {
+        let todos = self.todos().await;
+        match self.judge(&todos, continuation::follow_todos) {
+            Verdict::GoOn(episode) => {
+                let open = Count::of(&todos).open;
+                let countdown = self.policy().countdown;
+                if countdown.is_zero() || warned {
+                    let (text, source) = (continuation::reminder(&todos), Source::Todo);
+                    self.going = Some(Going { text, source, episode, open });
+                    return Some(true);
+                }
+                self.push_countdown(&episode, open);
+                self.pause = Some(Pause::Countdown(run, Instant::now() + countdown));
+                None
+            }
+            Verdict::Stop(reason) => {
+                self.note_stop(reason);
+                self.ask_hooks(run)
+            }
+            Verdict::Rest => self.ask_hooks(run),
+        }
+    }
+
+    /// The todo list, if it could make this turn go on; without it there is nothing to go on with.
+    async fn todos(&self) -> Vec<Todo> {
+        let state = self.session.continuation.clone().unwrap_or_default();
+        let follows = |last: &Last| {
+            last.resolved.continuation.follows_todos(&state) && !self.errands.contains(&last.asked)
+        };
+        if self.session.parent_id.is_some() || !self.last.as_ref().is_some_and(follows) {
+            return Vec::new();
+        }
+        self.shared().reads.todos(&self.session.id).await.unwrap_or_else(|error| {
+            tracing::warn!(session = %self.session.id, %error, "the todo list could not be read");
+            Vec::new()
+        })
+    }
+
+    fn judge(&self, todos: &[Todo], rule: fn(&Policy, &Continuation, &Facts<'_>) -> Verdict) -> Verdict {
+        let Some(last) = &self.last else { return Verdict::Rest };
+        let state = self.session.continuation.clone().unwrap_or_default();
+        let facts = Facts {
+            asked: &last.asked,
+            ending: last.ending,
+            todos,
+            waiting: !self.requests.is_empty() || !self.orphans.is_empty(),
+            tokens: self.session.tokens.as_ref().map_or(0, fresh),
+            now: self.shared().mint.now(),
+        };
+        rule(&last.resolved.continuation, &state, &facts)
+    }
+
+    fn policy(&self) -> Policy {
+        self.last.as_ref().map(|last| last.resolved.continuation.clone()).unwrap_or_default()
+    }
+
+    /// Asks hooks, in a task of their own; false if nobody listens.
+    fn ask_hooks(&mut self, run: Run) -> Option<bool> {
+        let Some(last) = self.last.as_ref().filter(|last| last.resolved.hooks.wants(HookPoint::TurnEnd))
+        else {
+            return Some(false);
+        };
+        let episode = self.session.continuation.as_ref().and_then(|state| state.episode.as_ref());
+        let about = TurnEnding {
+            session_id: self.session.id.clone(),
+            parent_id: self.session.parent_id.clone(),
+            message_id: last.asked.clone(),
+            agent: last.resolved.agent.clone(),
+            model: last.resolved.model.clone(),
+            continued: episode.map_or(0, |episode| episode.rounds),
+        };
+        let (hooks, limit) = (last.resolved.hooks.clone(), self.shared().limits.hook);
+        let task = tokio::spawn(async move {
+            let hook = hooks.turn_end(&about, Next::default());
+            within(limit, HookPoint::TurnEnd, Next::default(), hook).await
+        });
+        self.pause = Some(Pause::Hooks(run, AbortOnDropHandle::new(task)));
+        None
+    }
+
+    /// Hooks have answered.
+    pub(super) async fn hooks_answered(&mut self, next: Next) {
+        let Some(Pause::Hooks(run, _)) = self.pause.take() else { return };
+        let wish = next.text.filter(|text| !text.trim().is_empty());
+        let goes_on = match wish {
+            Some(text) if text.len() > MAX_NEXT => {
+                tracing::warn!(session = %self.session.id, bytes = text.len(), "a hook wants the turn to go on with too much text");
+                false
+            }
+            Some(text) => self.follow_hook(text).await,
+            None => false,
+        };
+        self.step(Input::Consulted { run, goes_on }).await;
+    }
+
+    async fn follow_hook(&mut self, text: String) -> bool {
+        let todos = self.shared().reads.todos(&self.session.id).await.unwrap_or_default();
+        match self.judge(&todos, continuation::follow_hook) {
+            Verdict::GoOn(episode) => {
+                let open = Count::of(&todos).open;
+                self.going = Some(Going { text, source: Source::Hook, episode, open });
+                true
+            }
+            Verdict::Stop(reason) => {
+                self.note_stop(reason);
+                false
+            }
+            Verdict::Rest => false,
+        }
+    }
+
+    /// The countdown is over, or what it was for may have changed: everything is looked at again.
+    async fn end_countdown(&mut self) {
+        let Some(Pause::Countdown(run, _)) =
+            self.pause.take_if(|pause| matches!(pause, Pause::Countdown(..)))
+        else {
+            return;
+        };
+        match self.consult(run, true).await {
+            Some(goes_on) => self.step(Input::Consulted { run, goes_on }).await,
+            None => self.flush().await,
+        }
+    }
+
+    /// Somebody changed something during a countdown: if it is no longer wanted, it ends now.
+    pub(super) async fn reconsider_countdown(&mut self) {
+        if !matches!(self.pause, Some(Pause::Countdown(..))) {
+            return;
+        }
+        let todos = self.todos().await;
+        let wanted = matches!(self.judge(&todos, continuation::follow_todos), Verdict::GoOn(_));
+        if !wanted {
+            self.end_countdown().await;
+        }
+    }
+
+    pub(super) async fn end_countdown_if_due(&mut self, now: Instant) {
+        if self.pause.as_ref().and_then(Pause::deadline).is_some_and(|until| until <= now) {
+            self.end_countdown().await;
+        }
+    }
+
+    /// Adds the message that the turn goes on with, counts the round, and runs the runner again. False if nobody knows
+    /// with what.
+    pub(super) async fn go_on(&mut self, run: Run) -> bool {
+        let (Some(going), Some(last)) = (self.going.take(), self.last.take()) else {
+            tracing::error!(session = %self.session.id, "a turn goes on and nobody knows with what");
+            return false;
+        };
+        let Going { text, source, episode, open } = going;
+        let Resolved { agent, model, .. } = &last.resolved;
+        let mut transcript =
+            Transcript::new(&self.session, agent.clone(), model.clone(), last.asked.clone(), self.latest);
+        let mark = Mark { source, episode: episode.id.clone(), n: episode.rounds };
+        let part =
+            TextPart { text, synthetic: Some(true), metadata: Some(mark.metadata()), ..TextPart::default() };
+        let shared = self.sessions.shared.clone();
+        let said = AgentEvent::Continued(vec![PartBody::Text(part)]);
+        let events = transcript.apply(said, &mut self.session, &shared.mint);
+        self.latest = self.latest.max(transcript.latest());
+        self.session.continuation.get_or_insert_default().episode = Some(episode);
+        self.push_session();
+        self.unsaved.extend(events);
+        self.unsaved.push(EventBody::ContinuationStarted(ContinuationStarted {
+            session_id: self.session.id.clone(),
+            message_id: transcript.prompt().clone(),
+            source,
+            episode: mark.episode,
+            n: mark.n,
+            open,
+            extra: Extra::new(),
+        }));
+        // Counted for good before anything runs: a crash must not give the round back.
+        self.flush().await;
+        self.launch(run, transcript, last.resolved, None);
+        true
+    }
+
+    /// A person has said something new.
+    pub(super) fn begin_episode(&mut self) {
+        if matches!(self.pause, Some(Pause::Countdown(..))) {
+            self.push_stopped(StopReason::Prompt);
+        }
+        self.session.continuation = self.session.continuation.take().and_then(Continuation::anew);
+    }
+
+    /// Notes why a turn that did not complete leaves todos behind.
+    pub(super) async fn note_refusal(&mut self, reason: EndReason) {
+        let Some(stop) = continuation::refusal(reason) else { return };
+        if Count::of(&self.todos().await).is_unfinished() {
+            self.note_stop(stop);
+        }
+    }
+
+    /// Remembers why it goes on no longer, and tells everybody once.
+    fn note_stop(&mut self, reason: StopReason) {
+        let state = self.session.continuation.get_or_insert_default();
+        if state.stopped.is_none() {
+            state.stopped = Some(reason);
+            self.push_session();
+            self.push_stopped(reason);
+        }
+    }
+
+    /// Does what somebody wants about a session that goes on by itself.
+    pub(super) async fn continuation(&mut self, action: ContinuationAction) -> Result<Session, Error> {
+        let before = self.session.continuation.clone();
+        match action {
+            ContinuationAction::Stop => self.note_stop(StopReason::Stop),
+            ContinuationAction::Resume => {
+                self.session.continuation = before.clone().and_then(Continuation::anew);
+                if self.session.continuation != before {
+                    self.push_session();
+                }
+            }
+        }
+        if let Err(error) = self.save(true).await {
+            self.session.continuation = before;
+            return Err(error);
+        }
+        Ok(self.session.clone())
+    }
+
+    fn push_countdown(&mut self, episode: &Episode, open: u64) {
+        let countdown = i64::try_from(self.policy().countdown.as_millis()).unwrap_or(i64::MAX);
+        self.unsaved.push(EventBody::ContinuationCountdown(ContinuationCountdown {
+            session_id: self.session.id.clone(),
+            episode: episode.id.clone(),
+            n: episode.rounds,
+            open,
+            until: self.shared().mint.now().saturating_add(countdown),
+            extra: Extra::new(),
+        }));
+    }
+
+    fn push_stopped(&mut self, reason: StopReason) {
+        let episode = self.session.continuation.as_ref().and_then(|state| state.episode.as_ref());
+        self.unsaved.push(EventBody::ContinuationStopped(ContinuationStopped {
+            session_id: self.session.id.clone(),
+            reason,
+            rounds: episode.map_or(0, |episode| episode.rounds),
+            extra: Extra::new(),
+        }));
+    }
+}
+
+/// Tokens that were not read from a cache.
+fn fresh(tokens: &Tokens) -> u64 {
+    [tokens.input, tokens.output, tokens.reasoning, tokens.cache.write]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}

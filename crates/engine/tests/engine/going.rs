@@ -1,0 +1,451 @@
+//! Turns that go on by themselves: for open todos and for hooks, inside the same turn, and never without end.
+
+use std::{sync::Arc, time::Duration};
+
+use engine::{
+    lifecycle::continuation::Policy,
+    ports::{
+        ChildSpec, HookPoint, Hooks, Page,
+        hooks::{Hooked, Next, TurnEnding},
+    },
+    session::Turn,
+};
+use futures::{FutureExt, future};
+use protocol::{
+    AgentEvent, EventBody, Extra, Message, MessageError, MessageWithParts, Session, Todo, TurnEnd,
+    agent_event::{Answer, Ask, Speaker},
+    continuation::{ContinuationAction, StopReason},
+    message::{Finish, ModelRef},
+    part::{CompactionPart, TextPart},
+    prompt::{PromptInput, SessionPatch},
+    request::{PermissionReply, Question},
+};
+use serde_json::json;
+
+use crate::harness::{World, finish, say, step};
+
+fn policy() -> Policy {
+    Policy { todos: true, ..Policy::default() }
+}
+
+fn counting_down() -> Policy {
+    Policy { countdown: Duration::from_secs(5), ..policy() }
+}
+
+async fn world(policy: Policy) -> (World, Session) {
+    let world = World::new().await;
+    world.policy(policy);
+    let session = world.session().await;
+    (world, session)
+}
+
+fn todos(statuses: &[&str]) -> AgentEvent {
+    let todo = |status: &&str| -> Todo {
+        serde_json::from_value(json!({ "content": "a thing", "status": status, "priority": "low" })).unwrap()
+    };
+    AgentEvent::Todos(statuses.iter().map(todo).collect())
+}
+
+/// Sets the todo list and says something.
+async fn list(turn: Turn, statuses: &[&str]) -> TurnEnd {
+    turn.emit(todos(statuses)).await;
+    say(turn, "so far").await
+}
+
+/// What happened, in order: how often it went on, why it stopped, and every idle.
+fn tale(world: &World, session: &Session) -> Vec<String> {
+    let mine = world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
+    mine.filter_map(|event| match &event.body {
+        EventBody::ContinuationStarted(it) => Some(format!("on {}", it.n)),
+        EventBody::ContinuationCountdown(it) => Some(format!("countdown {}", it.n)),
+        EventBody::ContinuationStopped(it) => Some(format!("stopped {:?} after {}", it.reason, it.rounds)),
+        EventBody::SessionStatus(it) => match &it.status {
+            protocol::SessionStatus::Idle { reason, .. } => {
+                Some(format!("idle {}", reason.unwrap().as_str()))
+            }
+            protocol::SessionStatus::Busy { .. } => Some("busy".into()),
+            protocol::SessionStatus::Retry { .. } => None,
+        },
+        _ => None,
+    })
+    .collect()
+}
+
+async fn turn(world: &mut World, session: &Session) -> String {
+    world.submit(session, "do it").await;
+    world.until_idle(session).await;
+    tale(world, session).join(", ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_with_open_todos_goes_on_until_they_are_done() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["completed", "pending", "pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed", "completed", "in_progress"]).await });
+    world.script(|turn| async move {
+        turn.emit(todos(&["completed", "completed", "completed"])).await;
+        say(turn, "all done").await
+    });
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
+    assert_eq!(answer.parts[1].text(), Some("all done"), "whoever waits gets the last word");
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, on 1, on 2, idle completed");
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let asked = messages[0].info.id();
+    let marked: Vec<&MessageWithParts> = messages.iter().filter(|it| is_continuation(it)).collect();
+    assert_eq!(marked.len(), 2);
+    let Message::User(user) = &marked[1].info else { panic!("not a prompt") };
+    assert_eq!(user.continues().as_ref(), Some(asked));
+    assert_eq!((user.agent.as_str(), user.model.model_id.as_str()), ("build", "model"));
+    let part = serde_json::to_value(&marked[1].parts[0]).unwrap();
+    assert_eq!(part["synthetic"], true);
+    assert_eq!(part["metadata"]["continuation"], json!({ "source": "todo", "episode": asked, "n": 2 }));
+    assert!(part["text"].as_str().unwrap().contains("2 of 3 entries are completed"), "{part}");
+}
+
+fn is_continuation(message: &MessageWithParts) -> bool {
+    matches!(&message.info, Message::User(user) if user.continues().is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_never_updates_its_todos_is_stopped() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    assert_eq!((stored.stopped, stored.episode.unwrap().rounds), (Some(StopReason::Stagnant), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_churns_is_stopped() {
+    let (mut world, session) = world(policy()).await;
+    let flip = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    world.always(Arc::new(move |turn| {
+        let odd = flip.fetch_xor(true, std::sync::atomic::Ordering::Relaxed);
+        async move {
+            list(turn, if odd { &["pending", "in_progress"] } else { &["in_progress", "pending"] }).await
+        }
+        .boxed()
+    }));
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn todos_that_nobody_can_update_any_more_do_not_hold_a_turn_for_ever() {
+    let (mut world, session) = world(policy()).await;
+    world.sessions.update(&session.id, switch(false)).await.unwrap();
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, idle completed", "it is switched off");
+    world.sessions.update(&session.id, switch(true)).await.unwrap();
+    world.seen.clear();
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+}
+
+fn switch(on: bool) -> SessionPatch {
+    SessionPatch { continuation: Some(on), ..SessionPatch::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_episode_has_a_last_round() {
+    let (mut world, session) = world(Policy { rounds: 2, ..policy() }).await;
+    world.script(|turn| async move { list(turn, &["pending", "pending", "pending", "pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed", "pending", "pending", "pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed", "completed", "pending", "pending"]).await });
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, stopped Rounds after 2, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocked_todo_ends_it() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    world.script(|turn| async move { list(turn, &["pending", "blocked"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Blocked after 1, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_says_nothing_is_the_last() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|_| async { TurnEnd::Completed });
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Silent after 1, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_waited_for_and_a_refused_one_ends_it() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move {
+        turn.emit(todos(&["pending"])).await;
+        let question: Question =
+            serde_json::from_value(json!({ "question": "?", "header": "?", "options": [] })).unwrap();
+        let ask = Ask::Question { questions: vec![question], call: None };
+        step(&turn, "one moment", Finish::ToolCalls).await;
+        match turn.ask(ask).await {
+            Answer::Rejected { .. } => TurnEnd::Blocked,
+            _ => TurnEnd::Completed,
+        }
+    });
+    world.submit(&session, "do it").await;
+    let asked = world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    world.drain();
+    assert_eq!(tale(&world, &session), ["busy"], "it waits and does nothing else");
+    let EventBody::QuestionAsked(request) = asked.body else { panic!("not asked") };
+    world.sessions.reject_question(&request.id).await.unwrap();
+    world.until_idle(&session).await;
+    assert_eq!(tale(&world, &session).join(", "), "busy, stopped Refused after 0, idle blocked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_during_a_continuation_holds_until_a_person_speaks() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move {
+        step(&turn, "half", Finish::ToolCalls).await;
+        turn.cancelled().await;
+        TurnEnd::Cancelled
+    });
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::ContinuationStarted(_))).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, on 1, stopped Abort after 1, idle aborted");
+    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    assert_eq!(stored.stopped, Some(StopReason::Abort));
+    world.seen.clear();
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, idle completed", "a new episode");
+    assert!(world.sessions.get(&session.id).await.unwrap().continuation.unwrap().stopped.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_countdown_is_announced_and_then_it_goes_on() {
+    let (mut world, session) = world(counting_down()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed"]).await });
+    let began = tokio::time::Instant::now();
+    assert_eq!(turn(&mut world, &session).await, "busy, countdown 1, on 1, idle completed");
+    assert!(began.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_during_the_countdown_ends_the_turn_once() {
+    let (mut world, session) = world(counting_down()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Abort after 0, idle aborted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_during_the_countdown_is_answered_in_its_place() {
+    let (mut world, session) = world(counting_down()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move { list(turn, &["cancelled"]).await });
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    world.submit(&session, "never mind").await;
+    world.until_idle(&session).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.drain();
+    assert_eq!(
+        tale(&world, &session).join(", "),
+        "busy, countdown 1, stopped Prompt after 0, idle completed"
+    );
+    let ended = world.story(&session.id).into_iter().filter(|word| word == "prompt.ended(completed)").count();
+    assert_eq!(ended, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_may_stop_a_countdown_and_it_stops_once() {
+    let (mut world, session) = world(counting_down()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    let stop = || world.sessions.continuation(&session.id, ContinuationAction::Stop);
+    let (one, other) = tokio::join!(stop(), stop());
+    assert_eq!(one.unwrap().continuation.unwrap().stopped, Some(StopReason::Stop));
+    other.unwrap();
+    world.until_idle(&session).await;
+    assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Stop after 0, idle completed");
+    let resumed = world.sessions.continuation(&session.id, ContinuationAction::Resume).await.unwrap();
+    assert_eq!(resumed.continuation, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_a_step_lets_it_end_and_nothing_follow() {
+    let (mut world, session) = world(policy()).await;
+    let (go, wait) = tokio::sync::oneshot::channel::<()>();
+    world.script(|turn| async move {
+        turn.emit(todos(&["pending"])).await;
+        wait.await.unwrap();
+        say(turn, "done").await
+    });
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::TodoUpdated(_))).await;
+    world.sessions.continuation(&session.id, ContinuationAction::Stop).await.unwrap();
+    go.send(()).unwrap();
+    world.until_idle(&session).await;
+    assert_eq!(tale(&world, &session).join(", "), "busy, stopped Stop after 0, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_gives_no_round_back() {
+    // Another life begins a day later.
+    let time = Duration::from_hours(100);
+    let (mut world, session) = world(Policy { rounds: 3, stagnant: 9, time, ..policy() }).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(careful);
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut world = world.crash().await;
+    world.policy(Policy { rounds: 3, stagnant: 9, time, ..policy() });
+    world.sessions.recover().await.unwrap();
+    let kept = world.sessions.get(&session.id).await.unwrap().continuation.unwrap().episode.unwrap();
+    assert_eq!(kept.rounds, 2);
+    world.drain();
+    world.seen.clear();
+    let waiting = world.sessions.permissions(None).await.unwrap();
+    world.sessions.reply_permission(&waiting[0].id, PermissionReply::Once, None).await.unwrap();
+    world.until_idle(&session).await;
+    assert_eq!(tale(&world, &session).join(", "), "busy, on 3, stopped Rounds after 3, idle completed");
+}
+
+/// Asks for a permission in a tool call, so that the request outlives a crash.
+async fn careful(turn: Turn) -> TurnEnd {
+    let (call, tool) = ("call_1".to_owned(), "bash".to_owned());
+    turn.emit(AgentEvent::ToolRunning {
+        call: call.clone(),
+        tool,
+        input: Extra::new(),
+        title: None,
+        metadata: None,
+    })
+    .await;
+    let ask = Ask::Permission {
+        permission: "bash".into(),
+        patterns: vec!["ls".into()],
+        metadata: Extra::new(),
+        always: Vec::new(),
+        call: Some(call),
+    };
+    turn.ask(ask).await;
+    say(turn, "asked").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_in_the_middle_changes_nothing_about_the_count() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.script(|turn| async move {
+        let part = CompactionPart { auto: true, overflow: None, tail_start_id: None, extra: Extra::new() };
+        turn.emit(AgentEvent::Continued(vec![protocol::PartBody::Compaction(part)])).await;
+        let speaker =
+            Speaker { agent: "compaction".into(), model: ModelRef::new("test", "small"), summary: true };
+        turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
+        turn.emit(finish(Finish::Stop)).await;
+        turn.emit(AgentEvent::Compacted).await;
+        let text = TextPart { text: "go on".into(), synthetic: Some(true), ..TextPart::default() };
+        turn.emit(AgentEvent::Continued(vec![protocol::PartBody::Text(text)])).await;
+        say(turn, "where was I").await
+    });
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_a_person_asks_for_is_all_they_get() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["blocked"]).await });
+    turn(&mut world, &session).await;
+    world.seen.clear();
+    world.sessions.prompt(&session.id, PromptInput::compaction(false)).await.unwrap();
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, idle completed");
+    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    assert_eq!(stored.stopped, Some(StopReason::Blocked), "it is no word of a person");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_fails_is_not_asked_again_and_again() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.always(Arc::new(|_| async { TurnEnd::Error(MessageError::unknown("overloaded")) }.boxed()));
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Error after 1, idle error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_do_not_go_on_by_themselves() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move {
+        let spec = ChildSpec { title: "child".into(), prompt: "go".into(), ..ChildSpec::default() };
+        let child = turn.start_child(spec).await.unwrap();
+        child.wait().await.unwrap();
+        say(turn, "ok").await
+    });
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
+    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+    assert_eq!(tale(&world, &child).join(", "), "busy, idle completed");
+}
+
+/// A plugin that wants to go on, or never answers.
+struct Pushy(bool);
+
+impl Hooks for Pushy {
+    fn wants(&self, point: HookPoint) -> bool {
+        point == HookPoint::TurnEnd
+    }
+
+    fn turn_end<'a>(&'a self, ending: &'a TurnEnding, _: Next) -> Hooked<'a, Next> {
+        if self.0 {
+            return future::pending().boxed();
+        }
+        future::ready(Next { text: Some(format!("again, after {}", ending.continued)) }).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_may_let_a_turn_go_on_within_the_same_bounds() {
+    let (mut world, session) = world(Policy { todos: false, rounds: 2, ..Policy::default() }).await;
+    world.hook(Pushy(false));
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, on 2, stopped Rounds after 2, idle completed");
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let told =
+        messages.iter().filter(|message| is_continuation(message)).map(|it| it.parts[0].text().unwrap());
+    assert_eq!(told.collect::<Vec<_>>(), ["again, after 0", "again, after 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_never_answers_does_not_hold_the_end_of_a_turn() {
+    let (mut world, session) = world(policy()).await;
+    world.hook(Pushy(true));
+    let began = tokio::time::Instant::now();
+    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
+    assert!(began.elapsed() <= Duration::from_secs(61), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_does_not_wait_for_a_hook_at_the_end_of_a_turn() {
+    let (mut world, session) = world(policy()).await;
+    world.hook(Pushy(true));
+    world.submit(&session, "do it").await;
+    world.until(|body| matches!(body, EventBody::MessageUpdated(it) if is_done(&it.info))).await;
+    let began = tokio::time::Instant::now();
+    world.sessions.abort(&session.id).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1));
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, idle aborted");
+}
+
+fn is_done(message: &Message) -> bool {
+    matches!(message, Message::Assistant(answer) if answer.time.completed.is_some())
+}

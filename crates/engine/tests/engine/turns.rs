@@ -1,0 +1,84 @@
+//! The last turn of a session in one piece.
+
+use engine::{Error, lifecycle::continuation::Policy, session::Turn};
+use protocol::{
+    AgentEvent, EndReason, EventBody, Extra, MessageError, TurnEnd, message::Finish, prompt::PromptInput,
+};
+use serde_json::json;
+
+use crate::harness::{World, finish, say, step};
+
+/// Two steps, a tool, and something left to do.
+async fn busy(turn: Turn) -> TurnEnd {
+    turn.emit(AgentEvent::step_started()).await;
+    let (call, tool) = ("call_1".to_owned(), "bash".to_owned());
+    turn.emit(AgentEvent::ToolRunning {
+        call: call.clone(),
+        tool,
+        input: Extra::new(),
+        title: None,
+        metadata: None,
+    })
+    .await;
+    let (output, title) = ("a".to_owned(), "ls".to_owned());
+    turn.emit(AgentEvent::ToolCompleted {
+        call,
+        output,
+        title,
+        metadata: Extra::new(),
+        attachments: Vec::new(),
+    })
+    .await;
+    turn.emit(finish(Finish::ToolCalls)).await;
+    let todo = json!([{ "content": "the rest", "status": "pending", "priority": "low" }]);
+    turn.emit(AgentEvent::Todos(serde_json::from_value(todo).unwrap())).await;
+    say(turn, "first half").await
+}
+
+async fn rest(turn: Turn) -> TurnEnd {
+    turn.emit(AgentEvent::Todos(Vec::new())).await;
+    say(turn, "second half").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_turn_is_told_with_everything_it_went_on_with() {
+    let world = World::new().await;
+    world.policy(Policy { todos: true, ..Policy::default() });
+    let session = world.session().await;
+    world.sessions.prompt(&session.id, PromptInput::text("before")).await.unwrap();
+    world.script(busy);
+    world.script(rest);
+    let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
+    let turn = world.sessions.last_turn(&session.id).await.unwrap();
+    assert_eq!((turn.prompt.as_str(), turn.answer.as_str()), ("do it", "first half\nsecond half"));
+    assert_eq!((turn.steps, turn.messages.len(), turn.continued), (3, 3, 1));
+    assert_eq!(turn.messages.last().unwrap().info.id(), answer.info.id());
+    let tools: Vec<_> = turn.tools.iter().map(|it| (it.tool.as_str(), it.status.as_str())).collect();
+    assert_eq!(tools, [("bash", "completed")]);
+    assert_eq!((turn.tokens.input, turn.tokens.output, turn.cost.0), (30, 6, 1.5));
+    assert_eq!(turn.end, Some(EndReason::Completed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_the_last_turn_ended_is_told_once_it_has() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let nothing = world.sessions.last_turn(&session.id).await.unwrap_err();
+    assert!(matches!(nothing, Error::NotFound { kind: "Turn", .. }), "{nothing}");
+    world.script(|turn| async move {
+        step(&turn, "half", Finish::ToolCalls).await;
+        turn.cancelled().await;
+        TurnEnd::Cancelled
+    });
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, None);
+    world.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Aborted));
+    world.script(|_| async { TurnEnd::Blocked });
+    world.sessions.prompt(&session.id, PromptInput::text("y")).await.unwrap();
+    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Blocked));
+    world.script(|_| async { TurnEnd::Error(MessageError::unknown("no")) });
+    world.sessions.prompt(&session.id, PromptInput::text("z")).await.unwrap();
+    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Error));
+}

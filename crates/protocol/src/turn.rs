@@ -1,0 +1,148 @@
+//! A turn as a whole, for whoever does not want to put it together from messages (Baton's addition).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    EndReason, Message, MessageId, MessageWithParts, PartBody, Rest, SessionId, ToolState, number::Number,
+    session::Tokens,
+};
+
+/// The answer of `GET /session/{id}/turn`: the newest prompt that a person wrote, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LastTurn {
+    /// The session.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// The prompt.
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+    /// The words of the prompt.
+    pub prompt: String,
+    /// The words of the answer; those of summaries left out.
+    pub answer: String,
+    /// Everything that was answered, oldest first, also to what the turn went on with by itself.
+    pub messages: Vec<MessageWithParts>,
+    /// Calls of a model.
+    pub steps: u64,
+    /// Calls of tools, in order.
+    pub tools: Vec<ToolUse>,
+    /// What it used.
+    pub tokens: Tokens,
+    /// What it cost.
+    pub cost: Number,
+    /// How often it went on by itself.
+    pub continued: u64,
+    /// How it ended; nothing while it runs or waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<EndReason>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolUse {
+    /// The model's id of the call.
+    #[serde(rename = "callID")]
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// `pending`, `running`, `completed` or `error`.
+    pub status: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+impl LastTurn {
+    /// A turn put together from its prompt and everything that came after it, oldest first.
+    pub fn new(
+        session_id: SessionId,
+        prompt: &MessageWithParts,
+        after: Vec<MessageWithParts>,
+        end: Option<EndReason>,
+    ) -> Self {
+        let (answers, said): (Vec<_>, Vec<_>) =
+            after.into_iter().partition(|message| matches!(message.info, Message::Assistant(_)));
+        let (mut tokens, mut cost) = (Tokens::default(), Number(0.0));
+        for message in &answers {
+            if let Message::Assistant(answer) = &message.info {
+                tokens.add(&answer.tokens);
+                cost += answer.cost;
+            }
+        }
+        let answer = answers.iter().filter(|it| !is_summary(it)).map(words).filter(|it| !it.is_empty());
+        let answer = answer.collect::<Vec<_>>().join("\n");
+        Self {
+            session_id,
+            message_id: prompt.info.id().clone(),
+            prompt: words(prompt),
+            answer,
+            steps: count_steps(&answers),
+            tools: answers.iter().flat_map(tools).collect(),
+            messages: answers,
+            tokens,
+            cost,
+            continued: count(said.iter().filter(|message| is_marked(message))),
+            end,
+            extra: Rest::NONE,
+        }
+    }
+}
+
+/// Calls of a model among the messages of an answer.
+pub fn count_steps(messages: &[MessageWithParts]) -> u64 {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    count(parts.filter(|part| matches!(part.body, PartBody::StepStart(_))))
+}
+
+fn count<T>(things: impl Iterator<Item = T>) -> u64 {
+    things.fold(0, |count, _| count + 1)
+}
+
+fn is_summary(message: &MessageWithParts) -> bool {
+    matches!(&message.info, Message::Assistant(answer) if answer.summary == Some(true))
+}
+
+/// Whether a message is what a turn went on with by itself.
+fn is_marked(message: &MessageWithParts) -> bool {
+    message.parts.iter().any(|part| match &part.body {
+        PartBody::Text(text) => {
+            text.metadata.as_ref().is_some_and(|it| it.contains_key(crate::continuation::Mark::FIELD))
+        }
+        _ => false,
+    })
+}
+
+/// What a person or a model said in a message; not what was put into it for the model.
+fn words(message: &MessageWithParts) -> String {
+    let texts = message.parts.iter().filter_map(|part| match &part.body {
+        PartBody::Text(text) if text.synthetic != Some(true) && text.ignored != Some(true) => {
+            Some(text.text.as_str())
+        }
+        _ => None,
+    });
+    texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn tools(message: &MessageWithParts) -> Vec<ToolUse> {
+    let calls = message.parts.iter().filter_map(|part| match &part.body {
+        PartBody::Tool(tool) => {
+            let (status, title) = match &tool.state {
+                ToolState::Pending(_) => ("pending", None),
+                ToolState::Running(running) => ("running", running.title.clone()),
+                ToolState::Completed(completed) => ("completed", Some(completed.title.clone())),
+                ToolState::Error(_) => ("error", None),
+            };
+            let (call_id, tool) = (tool.call_id.clone(), tool.tool.clone());
+            Some(ToolUse { call_id, tool, status: status.to_owned(), title, extra: Rest::NONE })
+        }
+        _ => None,
+    });
+    calls.collect()
+}
