@@ -46,6 +46,7 @@ pub(super) use paths::away;
 pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
 pub(super) use task::{report, told};
+pub use webfetch::read_address;
 
 /// Something a model may call.
 pub(super) trait Tool: Send + Sync {

@@ -53,7 +53,7 @@ pub(super) fn native(
     native::Options {
         agents,
         small_model,
-        instructions: Arc::new(Guidance(Arc::clone(settings))),
+        instructions: Arc::new(Guidance::new(Arc::clone(settings))),
         compaction: config.compaction.clone().unwrap_or_default(),
         budget: config.budget.clone().unwrap_or_default(),
         limits: config.limits.clone().unwrap_or_default(),

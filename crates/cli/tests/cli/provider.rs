@@ -321,3 +321,43 @@ async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_s
     let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
     assert!(!log.contains(KEY), "{log}");
 }
+
+/// Says the same to everybody who asks, as often as it is told to, and is gone then.
+async fn site(text: &'static str, times: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/rules.md?key=sk-rules", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        for _ in 0..times {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let length = text.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/markdown\r\ncontent-length: {length}");
+            let _ = stream.write_all(format!("{head}\r\nconnection: close\r\n\r\n{text}").as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn instructions_at_an_address_are_followed_while_it_is_there_and_after() {
+    let (world, fake) = (World::new(), Fake::start().await);
+    let url = site("Use tabs, everywhere.", 1).await;
+    fake.configure(&world, &json!({ "instructions": [url] }));
+    let allowed = json!({ "webfetch": { "private_addresses": true } });
+    fs::write(world.project().join("baton.json"), allowed.to_string()).unwrap();
+    let server = Server::start(with_key(world.with_data(&["serve", "--port", "0"]))).await;
+    let session = server.calls.session().await.unwrap();
+    let prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
+    for _ in 0..2 {
+        server.calls.post(&format!("/session/{session}/message"), &prompt).await.unwrap();
+    }
+    let told = |call: &Call| call.body["messages"].to_string().contains("Use tabs, everywhere.");
+    let with_tools = |call: &&Call| call.body["tools"].is_array();
+    let calls = fake.calls();
+    assert_eq!(calls.iter().filter(with_tools).filter(|call| told(call)).count(), 2, "{calls:?}");
+    server.stop().await;
+    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    assert!(log.contains("instructions cannot be fetched"), "the second time: {log}");
+    assert!(!log.contains("sk-rules"), "an address may hold a key: {log}");
+}

@@ -50,6 +50,16 @@ struct Input {
     timeout: Option<u64>,
 }
 
+/// What is written at an address, as `webfetch` would read it; if that cannot be found out, why.
+pub async fn read_address(url: &str, private_addresses: bool) -> Result<String, String> {
+    let fetched = Fetcher::new(private_addresses).get(url, Format::Text.accept()).await;
+    match fetched.and_then(|page| page.text()) {
+        Ok(text) => Ok(text),
+        Err(Failure::Error(reason) | Failure::Refused(reason)) => Err(reason),
+        Err(Failure::Cancelled) => Err("it was stopped".to_owned()),
+    }
+}
+
 pub(super) struct WebFetch;
 
 impl Tool for WebFetch {
