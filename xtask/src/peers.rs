@@ -1,4 +1,5 @@
-//! OpenCode itself as a peer: its terminal interface, its `run` and its server, beside a freshly built Baton.
+//! Other people's programs as peers of a freshly built Baton: OpenCode's terminal interface, its `run` and its server
+//! beside it, Claude Code behind it.
 //!
 //! The package comes from the npm registry, is kept under the target directory and runs only where there is no
 //! network but loopback: somebody else's program has no business outside.
@@ -20,7 +21,7 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
     ("git", "--version", "the project that is worked on is a repository"),
 ];
 
-/// Installs OpenCode, builds the server and runs the tests in `e2e/peers`, sealed off.
+/// Installs the peers, builds the server and runs the tests in `e2e/peers`, sealed off.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let tests = repo.root().join("e2e/peers");
     for (name, question, reason) in PROGRAMS {
@@ -29,13 +30,15 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     }
     let sealed = Sealed::find(repo.root())?;
     e2e::install(&repo.root().join("e2e"))?;
-    let peer = install::opencode(&tests, &repo.target().join("peers"), &sealed)?;
-    println!("    opencode {} is installed", peer.version);
+    let find = |package| install::find(package, &tests, &repo.target().join("peers"), &sealed);
+    let (peer, claude) = (find(&install::OPENCODE)?, find(&install::CLAUDE)?);
+    println!("    opencode {} and claude {} are installed", peer.version, claude.version);
     let baton = repo.build_baton(Profile::Dev)?;
     // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
     let mut node = sealed.program("node", &tests);
     node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
     node.args(e2e::chosen(&tests, args)?);
     node.env("BATON_BIN", baton).env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
+    node.env("CLAUDE_BIN", &claude.program);
     command::run(&mut node).context("see the screens and streams above")
 }

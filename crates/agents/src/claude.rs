@@ -11,7 +11,6 @@
 //! | it cannot | so |
 //! |---|---|
 //! | show a subagent as a child session | a subagent is a `task` call with its progress and its report |
-//! | be taken back | its steps have no snapshots, and a revert leaves files as they are |
 //! | go on in a fork | a fork begins a conversation of its own |
 
 mod content;
@@ -33,14 +32,31 @@ use std::sync::Arc;
 use engine::ports::{Clock, Runner};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
+use protocol::agent::Abilities;
+use protocol::config::PermissionMode;
 use protocol::request::Rule;
 use protocol::{SessionId, TurnEnd};
 
 use crate::external::{Bounds, Keeper, Keeping, Patience, keeper};
+use crate::roster::{About, External, Program};
 use live::Live;
 
 /// What its notes in sessions are called.
 pub const NAME: &str = "claude-code";
+
+/// What works with it.
+pub const ABILITIES: Abilities = Abilities {
+    steer: true,
+    resume: true,
+    permissions: true,
+    questions: true,
+    todos: true,
+    tokens: true,
+    cost: true,
+    retries: true,
+    attachments: true,
+    ..Abilities::LEAST
+};
 
 /// How it is started and what it may do.
 #[derive(Debug, Clone)]
@@ -53,7 +69,9 @@ pub struct Options {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables it does not inherit.
     pub hidden: Vec<OsString>,
-    /// What it may do without asking, or not at all. Where they say nothing, a person is asked.
+    /// What it does without asking.
+    pub mode: PermissionMode,
+    /// What it may do without asking, or not at all, where it would ask. Where they say nothing, a person is asked.
     pub rules: Vec<Rule>,
     /// How long it is waited for.
     pub patience: Patience,
@@ -70,10 +88,32 @@ impl Default for Options {
             args: Vec::new(),
             environment: Vec::new(),
             hidden: Vec::new(),
+            mode: PermissionMode::default(),
             rules: Vec::new(),
             patience: Patience::default(),
             bounds: Bounds::default(),
             keeping: Keeping::default(),
+        }
+    }
+}
+
+impl Options {
+    /// What was configured.
+    pub fn of(program: &Program) -> Self {
+        let usual = Self::default();
+        let mut command = program.command.iter().map(OsString::from);
+        Self {
+            program: command.next().unwrap_or(usual.program),
+            args: command.collect(),
+            environment: program
+                .environment
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            hidden: program.hidden.iter().map(OsString::from).collect(),
+            mode: program.mode,
+            keeping: Keeping { idle: program.idle, ..usual.keeping },
+            ..usual
         }
     }
 }
@@ -83,6 +123,7 @@ impl Default for Options {
 pub struct Claude(Arc<Inner>);
 
 struct Inner {
+    about: About,
     options: Options,
     clock: Arc<dyn Clock>,
     keeper: Keeper<Live>,
@@ -90,19 +131,23 @@ struct Inner {
 
 impl Claude {
     /// Not started yet. `wake` is told when it begins to work by itself.
-    pub fn new(options: Options, clock: Arc<dyn Clock>, wake: keeper::Wake) -> Self {
+    pub fn new(about: About, options: Options, clock: Arc<dyn Clock>, wake: keeper::Wake) -> Self {
         let keeper = Keeper::new(options.keeping, wake);
-        Self(Arc::new(Inner { options, clock, keeper }))
+        Self(Arc::new(Inner { about, options, clock, keeper }))
+    }
+}
+
+impl External for Claude {
+    fn about(&self) -> &About {
+        &self.0.about
     }
 
-    /// Ends what is kept for a session that is gone.
-    pub async fn forget(&self, session: &SessionId) {
-        self.0.keeper.forget(session).await;
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        self.0.keeper.forget(session).boxed()
     }
 
-    /// Ends everything that is kept.
-    pub async fn close(&self) {
-        self.0.keeper.close().await;
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.keeper.close().boxed()
     }
 }
 

@@ -13,6 +13,7 @@ mod options;
 mod providers;
 mod settings;
 mod setup;
+mod wakes;
 
 use std::{
     path::{Path, PathBuf},
@@ -38,6 +39,7 @@ use crate::{
 pub(crate) use directories::Directories;
 pub(crate) use figures::Counted;
 use ground::Ground;
+use wakes::Wakes;
 
 /// The name of a file in the data directory that says where its server listens.
 const ADDRESS: &str = "server.url";
@@ -52,6 +54,7 @@ pub(crate) struct Engine {
     pub(crate) instances: Arc<Directories>,
     store: Arc<Sqlite>,
     places: Places,
+    wakes: Wakes,
 }
 
 /// Why there is no engine.
@@ -92,7 +95,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     let bus = Arc::new(Bus::default());
     let ground = Ground::new(options, places.clone(), clock.clone(), random.clone(), &bus)?;
     let facts = facts(&ground, directory);
-    let snapshots = ground.snapshots.clone();
+    let (snapshots, wakes) = (ground.snapshots.clone(), ground.wakes.clone());
     let directories = Arc::new(Directories::new(ground));
     let here = directories
         .setup(&facts.directory)
@@ -111,6 +114,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         limits: options::limits(&here.settings.loaded.config),
         version: facts.version.clone(),
     });
+    wakes.open(sessions.clone());
     let repaired = sessions.recover().await.map_err(|error| {
         Failure::error(format!(
             "sessions that a dead server left behind cannot be repaired: {}",
@@ -120,7 +124,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     if repaired > 0 {
         tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
     }
-    Ok(Engine { sessions, facts, instances: directories, store, places })
+    Ok(Engine { sessions, facts, instances: directories, store, places, wakes })
 }
 
 impl Engine {
@@ -139,6 +143,7 @@ impl Engine {
     /// Ends what is running and closes the store.
     pub(crate) async fn close(&self) {
         self.sessions.shutdown().await;
+        self.wakes.close();
         self.instances.close().await;
         // It was never written by a program that did not listen.
         let _ = std::fs::remove_file(self.places.data.join(ADDRESS));

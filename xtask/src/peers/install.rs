@@ -1,4 +1,4 @@
-//! The npm package of OpenCode, at the version that `e2e/peers/package.json` pins.
+//! The npm packages of other people's programs, at the versions that `e2e/peers/package.json` pins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,24 @@ use serde_json::Value;
 use crate::command::{self, program};
 use crate::peers::sealed::Sealed;
 
-const PACKAGE: &str = "opencode-ai";
+/// A package that has one program for each kind of machine.
+#[derive(Debug)]
+pub(crate) struct Package {
+    name: &'static str,
+    /// Where the packages with the programs are.
+    scope: &'static str,
+    /// The program in each of them.
+    program: &'static str,
+}
 
-/// An installed OpenCode.
+/// OpenCode.
+pub(crate) const OPENCODE: Package = Package { name: "opencode-ai", scope: "", program: "bin/opencode" };
+
+/// Claude Code.
+pub(crate) const CLAUDE: Package =
+    Package { name: "@anthropic-ai/claude-code", scope: "@anthropic-ai", program: "claude" };
+
+/// An installed program.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The program itself.
@@ -20,12 +35,12 @@ pub(crate) struct Peer {
     pub(crate) version: String,
 }
 
-/// Installs the package unless it is there, and finds the program in it that runs on this machine.
-pub(crate) fn opencode(tests: &Path, dir: &Path, sealed: &Sealed) -> Result<Peer> {
+/// Installs the packages unless they are there, and finds the program of one that runs on this machine.
+pub(crate) fn find(package: &Package, tests: &Path, dir: &Path, sealed: &Sealed) -> Result<Peer> {
     let manifest = tests.join("package.json");
     let wanted =
         fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
-    let version = pinned(&wanted)?;
+    let version = pinned(&wanted, package.name)?;
     // The copy is written after a successful installation, so it says what is there.
     let copy = dir.join("installed.json");
     if fs::read_to_string(&copy).ok().as_deref() != Some(&wanted) {
@@ -37,33 +52,33 @@ pub(crate) fn opencode(tests: &Path, dir: &Path, sealed: &Sealed) -> Result<Peer
         command::run(&mut npm)?;
         fs::write(&copy, &wanted)?;
     }
-    let candidates = binaries(&dir.join("node_modules"))?;
-    let runs = |path: &PathBuf| says(path, sealed, dir).is_some_and(|answer| answer == version);
+    let candidates = binaries(&dir.join("node_modules").join(package.scope), package.program)?;
+    let runs = |path: &PathBuf| {
+        says(path, sealed, dir).is_some_and(|answer| answer.split(' ').next() == Some(version.as_str()))
+    };
     let found = candidates.into_iter().find(runs);
-    let program = found.with_context(|| format!("no program of {PACKAGE} {version} runs on this machine"))?;
+    let name = package.name;
+    let program = found.with_context(|| format!("no program of {name} {version} runs on this machine"))?;
     Ok(Peer { program, version })
 }
 
 /// The exact version in a package.json: a range would test something else tomorrow.
-fn pinned(manifest: &str) -> Result<String> {
+fn pinned(manifest: &str, package: &str) -> Result<String> {
     let manifest: Value = serde_json::from_str(manifest).context("cannot read e2e/peers/package.json")?;
     let version = manifest
-        .pointer(&format!("/dependencies/{PACKAGE}"))
-        .and_then(Value::as_str)
-        .with_context(|| format!("e2e/peers/package.json does not depend on {PACKAGE}"))?;
+        .get("dependencies")
+        .and_then(|dependencies| dependencies.get(package)?.as_str())
+        .with_context(|| format!("e2e/peers/package.json does not depend on {package}"))?;
     let exact = version.split('.').count() == 3 && version.chars().all(|c| c.is_ascii_digit() || c == '.');
-    ensure!(exact, "{PACKAGE} is pinned to {version:?}; write one exact version");
+    ensure!(exact, "{package} is pinned to {version:?}; write one exact version");
     Ok(version.to_owned())
 }
 
 /// The programs of the platform packages, the ones for older processors last.
-fn binaries(modules: &Path) -> Result<Vec<PathBuf>> {
+fn binaries(modules: &Path, program: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(modules).with_context(|| format!("cannot list {}", modules.display()))?;
-    let mut found: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path().join("bin/opencode"))
-        .filter(|path| path.is_file())
-        .collect();
+    let mut found: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path().join(program)).filter(|path| path.is_file()).collect();
     found.sort_by_key(|path| (path.to_string_lossy().contains("baseline"), path.clone()));
     Ok(found)
 }
@@ -85,6 +100,7 @@ mod tests {
     #[test]
     fn only_an_exact_version_is_a_pin() {
         let manifest = |version: &str| format!(r#"{{"dependencies":{{"opencode-ai":"{version}"}}}}"#);
+        let pinned = |manifest: &str| pinned(manifest, "opencode-ai");
         assert_eq!(pinned(&manifest("1.18.33")).unwrap(), "1.18.33");
         for range in ["^1.18.33", "1.18", "latest", ""] {
             assert!(pinned(&manifest(range)).is_err(), "{range}");

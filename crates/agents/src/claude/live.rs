@@ -5,12 +5,14 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use engine::session::Turn;
+use protocol::config::PermissionMode;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::translate::Translator;
 use super::{Options, wire};
 use crate::external::{Child, Failure, Heard, Kept, Launch, Rested};
+use crate::roster::DEFAULT_MODEL;
 
 /// Lines that are kept of what it says between turns; then it has to wait.
 const MAX_UNREAD: usize = 256;
@@ -31,9 +33,16 @@ pub(super) struct Manner {
 }
 
 impl Manner {
-    pub(super) fn of(turn: &Turn) -> Self {
-        let model = Some(turn.model.model_id.clone()).filter(|model| model != "default");
-        Self { model, mode: if turn.agent == "plan" { "plan" } else { "default" } }
+    pub(super) fn of(options: &Options, turn: &Turn) -> Self {
+        let model = Some(turn.model.model_id.clone()).filter(|model| model != DEFAULT_MODEL);
+        let mode = match options.mode {
+            _ if turn.agent == "plan" => "plan",
+            PermissionMode::Ask => "default",
+            PermissionMode::AcceptEdits => "acceptEdits",
+            PermissionMode::Bypass => "bypassPermissions",
+            PermissionMode::Plan => "plan",
+        };
+        Self { model, mode }
     }
 }
 
@@ -97,7 +106,7 @@ impl Live {
     /// Tells one that was kept who is asked now.
     pub(super) async fn adopt(&mut self, manner: Manner) {
         if self.manner.model != manner.model {
-            let model = manner.model.as_deref().unwrap_or("default");
+            let model = manner.model.as_deref().unwrap_or(DEFAULT_MODEL);
             self.request(&json!({ "subtype": "set_model", "model": model })).await;
         }
         if self.manner.mode != manner.mode {

@@ -136,7 +136,7 @@ async fn pause(inner: &Inner, turn: &Turn) -> Option<TurnEnd> {
 }
 
 async fn begin(inner: &Inner, turn: &Turn, resume: Option<&str>, prompt: &MessageWithParts) -> Ended {
-    match Live::start(&inner.options, turn, Manner::of(turn), resume).await {
+    match Live::start(&inner.options, turn, Manner::of(&inner.options, turn), resume).await {
         Ok(live) => answer(inner, turn, live, Some(prompt)).await,
         Err(failure) => Err((failure.into(), true)),
     }
@@ -144,7 +144,7 @@ async fn begin(inner: &Inner, turn: &Turn, resume: Option<&str>, prompt: &Messag
 
 /// Has a process answer a prompt, or go on by itself, and keeps it if it can be used again.
 async fn answer(inner: &Inner, turn: &Turn, mut live: Live, prompt: Option<&MessageWithParts>) -> Ended {
-    live.adopt(Manner::of(turn)).await;
+    live.adopt(Manner::of(&inner.options, turn)).await;
     if let Some(prompt) = prompt {
         // After a restart it knows the prompt, and waits for the answer that a person has given meanwhile.
         let blocks = if turn.resumed().is_some() { content::go_on() } else { content::blocks(prompt) };

@@ -7,9 +7,10 @@ mod sessions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claude, Options};
+use super::{ABILITIES, Claude, Options};
 use crate::external::world::{Fake, Ticking, World};
 use crate::external::{Bounds, Patience};
+use crate::roster::{About, External as _};
 use engine::limits::Limits;
 
 /// What a fake can say in the words of Claude Code.
@@ -65,11 +66,22 @@ fn claude(fake: &Fake, patience: Patience) -> Options {
     }
 }
 
+fn about() -> About {
+    About {
+        id: "claude-code".into(),
+        name: "Claude Code".into(),
+        description: String::new(),
+        models: vec!["default".into()],
+        has_providers: false,
+        abilities: ABILITIES,
+    }
+}
+
 /// A world around a fake, with a handle on its runner.
 async fn world(options: Options, limits: Limits) -> (World, Claude) {
     let mut runner = None;
     let world = World::bounded(limits, |wake| {
-        let claude = Claude::new(options, Arc::new(Ticking::default()), wake);
+        let claude = Claude::new(about(), options, Arc::new(Ticking::default()), wake);
         runner = Some(claude.clone());
         claude
     })

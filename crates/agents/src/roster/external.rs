@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::ports::Runner;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, FutureExt};
+use protocol::SessionId;
 use protocol::agent::{Abilities, Agent, AgentMode};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
@@ -24,6 +25,12 @@ pub const IDLE: Duration = Duration::from_mins(10);
 pub trait External: Runner {
     /// What it is called, and what it offers.
     fn about(&self) -> &About;
+
+    /// Ends what is kept for a session that will have no more turns.
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        let _ = session;
+        future::ready(()).boxed()
+    }
 
     /// Ends every process it has started. Turns have ended by then.
     fn close(&self) -> BoxFuture<'_, ()>;

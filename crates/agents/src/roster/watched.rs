@@ -11,7 +11,7 @@ use engine::ports::{Draft, Prepared, Runner};
 use engine::session::{Call, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
-use protocol::{AgentEvent, MessageError, TurnEnd};
+use protocol::{AgentEvent, MessageError, SessionId, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,10 @@ impl fmt::Debug for Watched {
 impl External for Watched {
     fn about(&self) -> &About {
         self.runner.about()
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        self.runner.forget(session)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -15,7 +15,7 @@ use std::{
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
 use futures::future::{BoxFuture, FutureExt, join, join_all};
 use protocol::{
-    Session,
+    Session, SessionId,
     login::Login,
     prompt::{CommandInput, PromptInput},
     provider::Provider,
@@ -256,6 +256,16 @@ impl Instances for Directories {
 impl Runners for Directories {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move { self.of(wanted.session).await?.roster.resolve(wanted).await }.boxed()
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        let slots: Vec<Arc<Slot>> = self.lock().values().cloned().collect();
+        async move {
+            let setups = slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone());
+            let agents: Vec<_> = setups.flat_map(|setup| setup.roster.external.clone()).collect();
+            join_all(agents.iter().map(|agent| agent.forget(session))).await;
+        }
+        .boxed()
     }
 
     fn command<'a>(

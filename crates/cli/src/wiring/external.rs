@@ -5,11 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use ::agents::codex::Codex;
-use ::agents::roster::{
-    DEFAULT_MODEL, External, IDLE, Program, Watched,
-    known::{self, ACP, KNOWN, Kind, Known},
+use ::agents::{
+    claude,
+    codex::Codex,
+    roster::{
+        About, DEFAULT_MODEL, External, IDLE, Program, Watched,
+        known::{self, ACP, KNOWN, Kind, Known},
+    },
 };
+use protocol::agent::Abilities;
 use protocol::config::{self, Agents, Config, OpenCode, Positive};
 use server::instance::Invalid;
 use store::files::Environment;
@@ -186,7 +190,23 @@ fn runner(ground: &Ground, candidate: &Candidate) -> Option<Arc<dyn External>> {
         Kind::Codex => {
             Some(Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))))
         }
-        Kind::Claude | Kind::OpenCode | Kind::Acp => None,
+        Kind::Claude => {
+            let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
+            let (options, clock) = (claude::Options::of(&program), ground.clock.clone());
+            Some(Arc::new(claude::Claude::new(about, options, clock, ground.wakes.wake())))
+        }
+        Kind::OpenCode | Kind::Acp => None,
+    }
+}
+
+fn about(candidate: &Candidate, description: &str, abilities: Abilities) -> About {
+    About {
+        id: candidate.id.clone(),
+        name: candidate.name.clone(),
+        description: description.to_owned(),
+        models: candidate.models(),
+        has_providers: false,
+        abilities,
     }
 }
 

@@ -20,6 +20,7 @@ use store::files::{Environment, Places};
 use workspace::output::{RETENTION, Shelf};
 
 use super::mcp::Announcer;
+use super::wakes::Wakes;
 use crate::{
     args::Engine as Options,
     exit::{Failure, chain},
@@ -46,6 +47,8 @@ pub(super) struct Ground {
     pub(super) snapshots: Arc<Snapshots>,
     /// Which conversation of somebody else's agent a session is.
     pub(super) threads: Threads,
+    /// How agents that begin to work by themselves get a turn.
+    pub(super) wakes: Wakes,
     /// Tells clients what no session tells.
     pub(super) announcer: Announcer,
     pub(super) clock: Arc<dyn Clock>,
@@ -68,6 +71,7 @@ impl Ground {
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
             threads: threads(&places, clock.as_ref()),
+            wakes: Wakes::default(),
             announcer: Announcer { bus: bus.clone(), mint },
             places,
             clock,

@@ -44,7 +44,8 @@ async fn another_server_goes_on_with_the_conversation() {
     runner.close().await;
     fake.assert_gone();
     let options = claude(&fake, patient());
-    let mut world = world.restart(|wake| Claude::new(options, Arc::new(Ticking::default()), wake)).await;
+    let mut world =
+        world.restart(|wake| Claude::new(about(), options, Arc::new(Ticking::default()), wake)).await;
     assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }

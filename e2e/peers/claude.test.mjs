@@ -1,0 +1,167 @@
+// The real Claude Code behind Baton: the same events as from any other agent, one idle for each turn, and no process
+// that stays longer than it should.
+
+import assert from "node:assert/strict"
+import { readdir, readFile, writeFile } from "node:fs/promises"
+import path from "node:path"
+import { after, before, describe, test } from "node:test"
+import { Baton } from "../support/server.mjs"
+import { listen } from "../support/stream.mjs"
+import { within } from "../support/wait.mjs"
+import { Anthropic } from "./support/anthropic.mjs"
+import { createWorld } from "./support/peers.mjs"
+
+const PROGRAM = process.env.CLAUDE_BIN
+const TURN_MS = 60_000
+const GONE_MS = 10_000
+
+// Nothing is fetched, reported or updated.
+const environment = (model) => ({
+  ANTHROPIC_BASE_URL: model.url,
+  ANTHROPIC_API_KEY: "not-a-key",
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+  DISABLE_AUTOUPDATER: "1",
+  DISABLE_TELEMETRY: "1",
+  DISABLE_ERROR_REPORTING: "1",
+})
+
+// The processes that run the program, by their ids.
+async function processes() {
+  const found = []
+  for (const id of await readdir("/proc")) {
+    if (!/^\d+$/.test(id)) continue
+    const line = await readFile(`/proc/${id}/cmdline`, "utf8").catch(() => "")
+    if (line.split("\0")[0] === PROGRAM) found.push(id)
+  }
+  return found
+}
+
+async function gone() {
+  while ((await processes()).length) await new Promise((resolve) => setImmediate(resolve))
+}
+
+describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this with `cargo xtask peers`" }, () => {
+  let model, baton, readme
+  before(async () => {
+    model = await Anthropic.start()
+    const world = await createWorld(model)
+    const agents = { "claude-code": { command: [PROGRAM], environment: environment(model) } }
+    await writeFile(path.join(world.project, "baton.json"), JSON.stringify({ agents }))
+    readme = path.join(world.project, "README.md")
+    baton = await Baton.start({ world })
+  })
+  after(async () => {
+    await baton?.stop()
+    await model?.stop()
+  })
+
+  const call = async (method, target, body) => {
+    const headers = { "content-type": "application/json" }
+    const response = await baton.fetch(target, { method, headers, body: JSON.stringify(body) })
+    const text = await response.text()
+    assert.ok(response.ok, `${method} ${target}: ${response.status} ${text}\n${baton.stderr}`)
+    return text ? JSON.parse(text) : undefined
+  }
+  const create = () => call("POST", "/session", { title: "Claude Code" })
+
+  // One turn: its events, with what is done at some of them.
+  async function turn(session, text, acts = {}) {
+    const stream = await listen(baton)
+    try {
+      const parts = [{ type: "text", text }]
+      const wanted = { providerID: "claude-code", modelID: "default" }
+      await call("POST", `/session/${session.id}/prompt_async`, { parts, agent: "claude-code", model: wanted })
+      for await (const event of stream.tape.follow({ ms: TURN_MS })) {
+        await acts[event.type]?.(event.properties)
+        if (event.type === "session.idle") break
+      }
+      return stream.tape.of(session.id)
+    } finally {
+      await stream.close()
+    }
+  }
+
+  const reply = (reply) => ({ "permission.asked": ({ id }) => call("POST", `/permission/${id}/reply`, { reply }) })
+  const idles = (events) => events.filter(({ type }) => type === "session.idle").length
+  const reason = (events) =>
+    events.findLast(({ type, properties }) => type === "session.status" && properties.status.type === "idle").properties.status.reason
+  const tools = async (session) =>
+    (await call("GET", `/session/${session.id}/message`))
+      .flatMap(({ parts }) => parts)
+      .filter(({ type }) => type === "tool")
+      .map(({ tool, state }) => `${tool} ${state.status}`)
+
+  test("is listed with its models", async () => {
+    const { providers } = await call("GET", "/config/providers")
+    assert.ok(providers.some(({ id }) => id === "claude-code"), JSON.stringify(providers.map(({ id }) => id)))
+  })
+
+  test("reads and edits when it is allowed to", async () => {
+    const session = await create()
+    const events = await turn(session, `please [[edit]] ${readme}`, reply("once"))
+    assert.equal(idles(events), 1)
+    assert.equal(reason(events), "completed")
+    assert.deepEqual(await tools(session), ["read completed", "edit completed"])
+    assert.match(await readFile(readme, "utf8"), /\nAdded\.\n$/)
+    assert.equal(events.filter(({ type }) => type === "permission.asked").length, 1)
+  })
+
+  test("does not edit when it is refused", async () => {
+    await writeFile(readme, "End of file.\n")
+    const session = await create()
+    const events = await turn(session, `please [[edit]] ${readme}`, reply("reject"))
+    assert.equal(idles(events), 1)
+    assert.equal(reason(events), "blocked")
+    assert.deepEqual(await tools(session), ["read completed", "edit error"])
+    assert.equal(await readFile(readme, "utf8"), "End of file.\n")
+  })
+
+  test("stops when it is told to, and goes on in the same process", async () => {
+    const session = await create()
+    let stopped
+    const abort = () => (stopped ??= call("POST", `/session/${session.id}/abort`))
+    const events = await turn(session, "please [[hold]]", { "message.part.delta": abort })
+    await stopped
+    assert.equal(idles(events), 1)
+    assert.equal(reason(events), "aborted")
+    const again = await turn(session, "please [[hello]]")
+    assert.deepEqual([idles(again), reason(again)], [1, "completed"])
+  })
+
+  test("answers two prompts with one process", async () => {
+    const session = await create()
+    await turn(session, "please [[hello]]")
+    const before = await processes()
+    const events = await turn(session, "again [[hello]]")
+    assert.equal(idles(events), 1)
+    assert.deepEqual(await processes(), before)
+  })
+
+  test("has a subagent", async () => {
+    const session = await create()
+    const events = await turn(session, "please [[task]]", reply("once"))
+    assert.deepEqual([idles(events), reason(events)], [1, "completed"])
+    assert.deepEqual(await tools(session), ["task completed"])
+  })
+
+  test("goes on with a conversation after the server was stopped, and nothing is left meanwhile", async () => {
+    const session = await create()
+    await turn(session, "remember the word sassafras [[hello]]")
+    await baton.shutdown()
+    await within(GONE_MS, gone(), "all processes to be gone")
+    await baton.begin()
+    const events = await turn(session, "please [[hello]]")
+    assert.deepEqual([idles(events), reason(events)], [1, "completed"])
+    const heard = JSON.stringify(model.calls.at(-1).messages)
+    assert.match(heard, /sassafras/)
+  })
+
+  test("does not outlive a server that is killed", async () => {
+    const session = await create()
+    await turn(session, "please [[hello]]")
+    assert.ok((await processes()).length)
+    await baton.kill()
+    await within(GONE_MS, gone(), "all processes to be gone")
+    await baton.begin()
+  })
+})

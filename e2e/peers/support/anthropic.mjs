@@ -1,0 +1,143 @@
+// A model that says what a script tells it to, in Anthropic's dialect, for Claude Code.
+//
+// A prompt names its scenario in double brackets, and the file it is about: "please [[edit]] /project/README.md". Which
+// step is due follows from the answers that the conversation holds since then, so the model keeps no state.
+
+import { once } from "node:events"
+import { createServer } from "node:http"
+import { signal, within } from "../../support/wait.mjs"
+
+const HELD_MS = 60_000
+
+// Each step is a list of what the model says and calls.
+const scenarios = {
+  hello: () => [[{ say: "Hello from the scripted model." }]],
+  edit: (file) => [
+    [{ say: "Let me read it." }, { call: "Read", input: { file_path: file } }],
+    [
+      { say: "Now I add a line." },
+      { call: "Edit", input: { file_path: file, old_string: "End of file.\n", new_string: "End of file.\nAdded.\n" } },
+    ],
+    [{ say: "Done." }],
+  ],
+  hold: () => [[{ say: "I begin " }, { hold: true }, { say: "and end." }]],
+  task: () => [
+    [
+      {
+        call: "Agent",
+        input: {
+          description: "Greet somebody",
+          prompt: "Say it [[hello]]",
+          subagent_type: "general-purpose",
+          run_in_background: false,
+        },
+      },
+    ],
+    [{ say: "It has greeted." }],
+  ],
+}
+
+export class Anthropic {
+  static async start() {
+    const model = new Anthropic()
+    model.server = createServer((request, response) => {
+      model.#answer(request, response).catch((error) => response.destroy(error))
+    })
+    model.server.listen(0, "127.0.0.1")
+    await once(model.server, "listening")
+    model.url = `http://127.0.0.1:${model.server.address().port}`
+    return model
+  }
+
+  #held = new Set()
+  #messages = 0
+  // The bodies of all calls for an answer.
+  calls = []
+
+  get isHolding() {
+    return this.#held.size > 0
+  }
+
+  async stop() {
+    for (const held of this.#held) held.resolve()
+    this.server.closeAllConnections()
+    this.server.close()
+    await once(this.server, "close")
+  }
+
+  async #answer(request, response) {
+    let text = ""
+    for await (const chunk of request.setEncoding("utf8")) text += chunk
+    const { pathname } = new URL(request.url, this.url)
+    if (request.method !== "POST" || pathname !== "/v1/messages") {
+      response.writeHead(pathname.endsWith("count_tokens") ? 200 : 404, { "content-type": "application/json" })
+      response.end(JSON.stringify({ input_tokens: 100 }))
+      return
+    }
+    const call = JSON.parse(text)
+    this.calls.push(call)
+    const acts = next(call)
+    const id = `msg_${(this.#messages += 1)}`
+    const usage = { input_tokens: 100, output_tokens: 1 }
+    const message = { id, type: "message", role: "assistant", model: call.model, content: [], stop_reason: null, usage }
+    const stop_reason = acts.some(({ call }) => call) ? "tool_use" : "end_turn"
+    if (!call.stream) {
+      const content = acts.filter(({ hold }) => !hold).map((act, index) => block(act, `${id}_${index}`, true))
+      response.writeHead(200, { "content-type": "application/json" })
+      response.end(JSON.stringify({ ...message, content, stop_reason }))
+      return
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" })
+    const send = (type, data) => response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`)
+    send("message_start", { message })
+    let index = 0
+    for (const act of acts) {
+      if (act.hold) {
+        await this.#hold(response)
+        continue
+      }
+      send("content_block_start", { index, content_block: block(act, `toolu_${id}_${index}`, false) })
+      send("content_block_delta", { index, delta: delta(act) })
+      send("content_block_stop", { index })
+      index += 1
+    }
+    if (response.destroyed) return
+    send("message_delta", { delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 20 } })
+    send("message_stop", {})
+    response.end()
+  }
+
+  // Until whoever asked has gone away.
+  async #hold(response) {
+    const held = signal()
+    this.#held.add(held)
+    response.on("close", () => (this.#held.delete(held), held.resolve()))
+    await within(HELD_MS, held.promise, "the end of a hold")
+  }
+}
+
+function block({ say, call, input }, id, whole) {
+  if (call) return { type: "tool_use", id, name: call, input: whole ? input : {} }
+  return { type: "text", text: whole ? say : "" }
+}
+
+function delta({ say, call, input }) {
+  if (call) return { type: "input_json_delta", partial_json: JSON.stringify(input) }
+  return { type: "text_delta", text: say }
+}
+
+// What the conversation asks for now. Whatever has no tools is a question beside it, such as for a title.
+function next({ messages, tools }) {
+  const prompt = messages.findLastIndex((message) => message.role === "user" && named(message))
+  if (!tools?.length || prompt < 0) return [{ say: "A scripted answer" }]
+  const [name, file] = named(messages[prompt])
+  const steps = scenarios[name](file)
+  const done = messages.slice(prompt + 1).filter((message) => message.role === "assistant").length
+  return steps[Math.min(done, steps.length - 1)]
+}
+
+function named({ content }) {
+  const text = typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("\n")
+  const found = [...text.matchAll(/\[\[([a-z]+)\]\](?: (\S+))?/g)].at(-1)
+  return found && scenarios[found[1]] ? found.slice(1) : undefined
+}
