@@ -65,7 +65,10 @@ pub use agent::built_in;
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
 pub(crate) use title::is_default;
-pub use tools::{SandboxOptions, Skill, ToolOptions, read_address};
+pub use tools::{
+    BroughtCall, BroughtOutput, BroughtTool, Counter, SandboxOptions, Skill, ToolOptions, Toolbox,
+    read_address,
+};
 
 /// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]

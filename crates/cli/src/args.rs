@@ -36,6 +36,8 @@ pub(crate) enum Command {
         the variables and files an agent documents; what is in them is neither read nor shown."
     )]
     Agents(Agents),
+    /// Allow the plugins of a project to run, or no longer
+    Trust(Trust),
     #[command(about = "Print the OpenAPI document")]
     Openapi,
 }
@@ -106,6 +108,19 @@ pub(crate) struct Run {
     pub(crate) deny: bool,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Trust {
+    /// The project; everything below it is trusted, too [default: the current directory]
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Trust it no longer
+    #[arg(long)]
+    pub(crate) revoke: bool,
+    /// Directory for the database and everything else [default: by the XDG specification]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Group)]

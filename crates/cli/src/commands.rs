@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod openapi;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod trust;

@@ -37,6 +37,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
             Command::Run(options) => Box::pin(commands::run::run(options)).await,
             Command::Check(options) => Box::pin(commands::check::check(options)).await,
             Command::Agents(options) => commands::agents::agents(options).await,
+            Command::Trust(options) => commands::trust::trust(&options),
             Command::Openapi => commands::openapi::openapi(),
         }
     });

@@ -10,6 +10,7 @@ mod ground;
 mod guidance;
 mod mcp;
 mod options;
+mod plugins;
 mod providers;
 mod settings;
 mod setup;
@@ -135,6 +136,7 @@ impl Engine {
 
     /// Tells other programs of this user where the server listens. Without it they have to be told.
     pub(crate) fn announce(&self, address: &str) {
+        self.instances.open(address);
         if let Err(error) = std::fs::write(self.places.data.join(ADDRESS), address) {
             tracing::warn!(%error, "the server's address could not be noted");
         }

@@ -57,8 +57,10 @@ pub struct Limits {
     pub turn_end: Duration,
     /// A tool. A person can stop it at any time.
     pub tool: Duration,
-    /// A sign of life.
+    /// A sign of life, after something was late; five times that otherwise.
     pub pulse: Duration,
+    /// From one look for a sign of life to the next.
+    pub rest: Duration,
     /// Saying goodbye.
     pub goodbye: Duration,
     /// The first pause before the process is started again; it doubles with every death.
@@ -77,7 +79,8 @@ impl Default for Limits {
             turn_end: Duration::from_secs(30),
             tool: Duration::from_mins(30),
             pulse: Duration::from_secs(2),
-            goodbye: Duration::from_secs(1),
+            rest: Duration::from_secs(10),
+            goodbye: Duration::from_millis(500),
             pause: Duration::from_secs(1),
             deaths: 5,
             steady: Duration::from_mins(1),
@@ -159,6 +162,11 @@ impl Host {
         let mut state = self.0.shared.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Starting));
         matches!(timeout(patience, settled).await, Ok(Ok(state)) if matches!(*state, State::Running(_)))
+    }
+
+    /// Whether it is not clear yet how it is with the process.
+    pub fn is_starting(&self) -> bool {
+        matches!(*self.0.shared.state.borrow(), State::Starting)
     }
 
     /// Whether its plugins are loaded at this moment.

@@ -6,14 +6,15 @@
 //! configuration are written, and only when a client asks for it; of Baton's own it is `auth.json`.
 //!
 //! - [`layers`] reads the configuration: which files in which order, and what they amount to.
-//! - [`change`] changes it.
+//! - [`change`] changes it; [`amend`] is what plugins make of it.
 //! - [`instructions`] finds `AGENTS.md` and its like.
 //! - [`skills`] finds skills.
-//! - [`auth`] keeps keys and logins.
+//! - [`auth`] keeps keys and logins; [`trust`] keeps the directories whose plugins may run.
 //! - [`permission`] turns what is written about permissions into rules.
 //! - [`Trace`] tells whether any of it was changed since.
 //! - [`redacted`] is a configuration as clients may see it.
 
+mod amend;
 pub mod auth;
 mod change;
 mod document;
@@ -35,12 +36,14 @@ pub mod skills;
 mod spelling;
 mod substitute;
 mod trace;
+pub mod trust;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::{
+    amend::{Raw, amend, shown},
     change::{Unchanged, change},
     entries::commands,
     environment::Environment,

@@ -34,10 +34,13 @@ const QUIET = {
   DO_NOT_TRACK: "1",
 }
 
+// Where the peers' packages are installed.
+export const modules = path.resolve(PROGRAM ?? "", "../../..")
+
 // A world whose project both servers understand.
-export async function createWorld(model) {
+export async function createWorld(model, world) {
   requireSealed()
-  const world = await World.create()
+  world ??= await World.create()
   const limit = { context: 100_000, output: 4_000 }
   const config = {
     $schema: "https://opencode.ai/config.json",
@@ -78,9 +81,9 @@ const PROBE_MS = 1_000
 
 // OpenCode's own server.
 export class OpenCode {
-  static async start(model) {
+  static async start(model, { world } = {}) {
     const server = new OpenCode()
-    server.world = await createWorld(model)
+    server.world = world ?? (await createWorld(model))
     server.directory = server.world.project
     const [program, ...args] = opencode("serve", "--hostname", "127.0.0.1", "--port", "0")
     const stdio = ["ignore", "pipe", "pipe"]
@@ -123,7 +126,7 @@ export class OpenCode {
 }
 
 export const startBaton = async (model, options = {}) =>
-  Baton.start({ world: await createWorld(model), ...options })
+  Baton.start({ ...options, world: options.world ?? (await createWorld(model)) })
 
 // How to start OpenCode with these arguments.
 export const opencode = (...args) => [PROGRAM, ...args]

@@ -4,6 +4,7 @@ mod abort;
 mod aborts;
 mod attachments;
 mod background;
+mod brought;
 mod budgets;
 mod commands;
 mod compaction;

@@ -6,6 +6,7 @@
 mod apply_patch;
 mod bash;
 mod bench;
+mod brought;
 mod edit;
 mod glob;
 mod grep;
@@ -39,6 +40,7 @@ use super::background::Background;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
+pub use brought::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};

@@ -31,8 +31,8 @@ use crate::{
 const PORT: u16 = 4096;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1_024;
-/// How long the store may take to close after everything else has ended.
-const CLOSING: Duration = Duration::from_millis(450);
+/// How long plugins may take to say goodbye, and the store to close, after everything else has ended.
+const CLOSING: Duration = Duration::from_millis(1_500);
 /// Enough for every connection, and few enough that no tool the agent starts stumbles over the number.
 const FILES: u64 = 8_192;
 /// OpenCode's SDK starts whatever is called this and waits for OpenCode's own line.

@@ -4,7 +4,7 @@
 //! file it came from has changed. A turn keeps the setup it began with; the next prompt gets the new one.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
+use engine::bus::Place;
 use engine::ports::{Resolved, Runners, Unresolved, Wanted};
-use futures::future::{BoxFuture, FutureExt, join, join_all};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use protocol::{
     Session, SessionId,
     login::Login,
@@ -30,7 +31,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{
     ground::Ground,
-    providers,
+    plugins, providers,
     settings::{site, unusable},
     setup::Setup,
 };
@@ -39,6 +40,8 @@ use super::{
 const MAX_KEPT: usize = 32;
 /// How long a directory may take to say what is in it. A dead network share takes for ever.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// How long somebody waits for plugins to load before going on without them. It may be one of them.
+const LOADING: Duration = Duration::from_secs(3);
 
 /// Every directory's setup.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(crate) struct Directories {
     changes: Arc<Mutex<()>>,
     /// Counts what was asked for, to tell what was not asked for lately.
     uses: AtomicU64,
+    /// Directories where it was said that plugins are not run.
+    warned: Mutex<HashSet<String>>,
 }
 
 /// The place for one directory's setup.
@@ -57,6 +62,8 @@ struct Slot {
     last_use: AtomicU64,
     /// Locked while it is looked at or made.
     setup: tokio::sync::Mutex<Option<Arc<Setup>>>,
+    /// What there is without plugins, while they are loading.
+    early: Mutex<Option<Arc<Setup>>>,
 }
 
 impl Slot {
@@ -67,21 +74,52 @@ impl Slot {
 
     /// The setup as it should be now.
     async fn current(&self, ground: &Ground, directory: &str) -> Result<Arc<Setup>, Invalid> {
-        let mut kept = self.setup.lock().await;
+        let Some(mut kept) = self.turn().await else {
+            // It was there a moment ago; if it is gone, so is whoever held the lock.
+            return self.early().map_or_else(|| Err(late(&format!("setting up {directory}"))), Ok);
+        };
         let before = kept.take();
         if let Some(setup) = &before
-            && !setup.settings.is_stale().await
+            && !setup.is_stale(ground).await
         {
             return Ok(Arc::clone(kept.insert(Arc::clone(setup))));
         }
-        let setup = Arc::new(Setup::read(ground, directory, before.as_deref()).await?);
-        Ok(Arc::clone(kept.insert(setup)))
+        let early = |setup| *self.lock() = Some(setup);
+        let setup = Setup::read(ground, directory, before, early).await;
+        *self.lock() = None;
+        Ok(Arc::clone(kept.insert(Arc::new(setup?))))
+    }
+
+    /// Waits for its turn; but not for plugins that are loading, since they might be waiting for us.
+    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, Option<Arc<Setup>>>> {
+        loop {
+            match timeout(LOADING, self.setup.lock()).await {
+                Ok(kept) => return Some(kept),
+                Err(_) if self.early().is_some() => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// What there is while plugins are loading.
+    fn early(&self) -> Option<Arc<Setup>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Setup>>> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Directories {
     pub(super) fn new(ground: Ground) -> Self {
-        Self { ground, slots: Mutex::default(), changes: Arc::default(), uses: AtomicU64::default() }
+        Self {
+            ground,
+            slots: Mutex::default(),
+            changes: Arc::default(),
+            uses: AtomicU64::default(),
+            warned: Mutex::default(),
+        }
     }
 
     /// What there is in a directory, as of now.
@@ -100,6 +138,27 @@ impl Directories {
         })
     }
 
+    /// The server listens: whoever needs it can be started.
+    pub(super) fn open(&self, address: &str) {
+        // It listens once.
+        let _ = self.ground.address.set(address.to_owned());
+    }
+
+    /// Says once what is not run in a directory, when somebody works there.
+    fn warn(&self, session: &Session, setup: &Setup) {
+        let untrusted = &setup.plugins.untrusted;
+        if untrusted.is_empty()
+            || !self.warned.lock().is_ok_and(|mut warned| warned.insert(session.directory.clone()))
+        {
+            return;
+        }
+        let place = Place {
+            directory: session.directory.as_str().into(),
+            project: session.project_id.as_str().into(),
+        };
+        plugins::complain(&self.ground.announcer, &place, &plugins::warning(&session.directory, untrusted));
+    }
+
     /// Ends what setups have started. Whoever is making one meanwhile has started nothing yet.
     pub(super) async fn close(&self) {
         let slots: Vec<Arc<Slot>> = self.lock().drain().map(|(_, slot)| slot).collect();
@@ -107,7 +166,9 @@ impl Directories {
             slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone()).collect();
         let servers = join_all(setups.iter().map(|setup| setup.mcp.close()));
         let agents = setups.iter().flat_map(|setup| &setup.roster.external);
-        join(servers, join_all(agents.map(|agent| agent.close()))).await;
+        let agents = join_all(agents.map(|agent| agent.close()));
+        let plugins = join_all(setups.iter().map(|setup| setup.plugins.close()));
+        tokio::join!(servers, agents, plugins);
     }
 
     fn slot(&self, directory: &str) -> Arc<Slot> {
@@ -255,7 +316,13 @@ impl Instances for Directories {
 
 impl Runners for Directories {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
-        async move { self.of(wanted.session).await?.roster.resolve(wanted).await }.boxed()
+        async move {
+            let setup = self.of(wanted.session).await?;
+            self.warn(wanted.session, &setup);
+            let resolved = setup.roster.resolve(wanted).await?;
+            Ok(Resolved { hooks: setup.plugins.hooks(), ..resolved })
+        }
+        .boxed()
     }
 
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {

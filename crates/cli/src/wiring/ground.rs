@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -23,6 +23,7 @@ use super::mcp::Announcer;
 use super::wakes::Wakes;
 use crate::{
     args::Engine as Options,
+    environment,
     exit::{Failure, chain},
 };
 
@@ -51,6 +52,10 @@ pub(super) struct Ground {
     pub(super) wakes: Wakes,
     /// Tells clients what no session tells.
     pub(super) announcer: Announcer,
+    /// Where the server listens, once it does. Plugins talk to it.
+    pub(super) address: OnceLock<String>,
+    /// The header that lets them in, if one is needed.
+    pub(super) authorization: Option<String>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
 }
@@ -73,6 +78,8 @@ impl Ground {
             threads: threads(&places, clock.as_ref()),
             wakes: Wakes::default(),
             announcer: Announcer { bus: bus.clone(), mint },
+            address: OnceLock::new(),
+            authorization: environment::credentials().map(|credentials| credentials.header()),
             places,
             clock,
             random,

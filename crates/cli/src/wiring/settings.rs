@@ -8,7 +8,9 @@ use std::{
 
 use protocol::{config::Skill, login::Login};
 use server::instance::Invalid;
-use store::files::{self, Environment, Loaded, Problem, Site, Source, Trace, auth::AuthFile, load, skills};
+use store::files::{
+    self, Environment, Loaded, Problem, Site, Source, Trace, auth::AuthFile, load, skills, trust::Trust,
+};
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
@@ -23,6 +25,8 @@ pub(super) struct Settings {
     pub(super) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
     pub(super) logins: BTreeMap<String, Login>,
+    /// Whether the user has allowed the project's own plugins.
+    pub(super) trusted: bool,
     /// Where all of it was looked for.
     trace: Arc<Trace>,
 }
@@ -47,6 +51,8 @@ impl Settings {
     fn read_at(environment: Environment, site: Site, data: &Path, mut trace: Trace) -> Result<Self, Invalid> {
         let auth = AuthFile::new(&environment, data);
         auth.trace(&mut trace);
+        trace.note(&Trust::file(data));
+        let trusted = is_trusted(data, &site);
         let logins = logins(&auth);
         let mut loaded = load(&environment, &site).map_err(|invalid| unusable(&invalid))?;
         let found = skills::find(&environment, &site, &loaded);
@@ -54,7 +60,7 @@ impl Settings {
         warn(&found.warnings);
         trace.join(std::mem::take(&mut loaded.trace));
         trace.join(found.trace);
-        Ok(Self { environment, site, loaded, skills: found.skills, logins, trace: Arc::new(trace) })
+        Ok(Self { environment, site, loaded, skills: found.skills, logins, trusted, trace: Arc::new(trace) })
     }
 
     /// Whether they would be read differently now.
@@ -71,6 +77,17 @@ pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
         _ => None,
     });
     Invalid { path, message: invalid.to_string() }
+}
+
+/// Whether plugins of a place may run. If that cannot be told, they may not.
+fn is_trusted(data: &Path, site: &Site) -> bool {
+    match Trust::read(data) {
+        Ok(trust) => trust.covers(&site.directory),
+        Err(error) => {
+            tracing::warn!(%error, "what you trust cannot be read, so nothing is trusted");
+            false
+        }
+    }
 }
 
 fn logins(auth: &AuthFile) -> BTreeMap<String, Login> {

@@ -17,6 +17,7 @@ use super::{
     ground::Ground,
     mcp::{self, Shown},
     options,
+    plugins::Plugins,
     providers::{self, Providers},
     settings::Settings,
 };
@@ -35,23 +36,47 @@ pub(super) struct Setup {
     pub(super) native: Native,
     /// Who brings tools along.
     pub(super) mcp: Servers,
+    /// Who looks on.
+    pub(super) plugins: Plugins,
 }
 
 impl Setup {
-    /// Reads the configuration of a directory and puts together what it asks for. MCP servers of the setup before it
-    /// go on as they are if nothing is said otherwise about them.
+    /// Reads the configuration of a directory and puts together what it asks for. Plugins and MCP servers of the setup
+    /// before it go on as they are if nothing is said otherwise about them. While plugins are loading, `early` has what
+    /// there is without them.
     pub(super) async fn read(
         ground: &Ground,
         directory: &str,
+        before: Option<Arc<Self>>,
+        early: impl Fn(Arc<Self>) + Send,
+    ) -> Result<Self, Invalid> {
+        let mut settings = Settings::read(ground, directory.into()).await?;
+        let running = before.as_ref().map(|before| &before.plugins);
+        let mut plugins = Plugins::start(ground, &settings, running).await;
+        let mut before = before;
+        if plugins.are_loading() {
+            let without = Self::make(ground, settings.clone(), plugins.clone(), before.as_deref()).await?;
+            let without = Arc::new(without);
+            early(Arc::clone(&without));
+            before = Some(without);
+        }
+        plugins.change(&mut settings).await;
+        Self::make(ground, settings, plugins, before.as_deref()).await
+    }
+
+    async fn make(
+        ground: &Ground,
+        settings: Settings,
+        plugins: Plugins,
         before: Option<&Self>,
     ) -> Result<Self, Invalid> {
-        let settings = Arc::new(Settings::read(ground, directory.into()).await?);
+        let settings = Arc::new(settings);
         let providers = providers::find(&settings);
-        let config = &settings.loaded.config;
+        let (config, directory) = (&settings.loaded.config, settings.site.directory.to_string_lossy());
         let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
         let mcp = match same {
             Some(before) => before.mcp.clone(),
-            None => mcp::servers(&ground.announcer, directory, config, hidden(&providers)).await,
+            None => mcp::servers(&ground.announcer, &directory, config, hidden(&providers)).await,
         };
         let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
             Some(before) => before.roster.external.clone(),
@@ -61,8 +86,13 @@ impl Setup {
             mcp: Some(Arc::new(Shown(mcp.clone()))),
             ..shown(ground, &settings, &providers, &external)
         };
-        let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone(), external);
-        Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp })
+        let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone(), external, &plugins);
+        Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp, plugins })
+    }
+
+    /// Whether it would be made differently now.
+    pub(super) async fn is_stale(&self, ground: &Ground) -> bool {
+        self.plugins.is_stale(ground) || self.settings.is_stale().await
     }
 
     /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.
@@ -118,6 +148,7 @@ fn roster(
     providers: Providers,
     mcp: Servers,
     external: Vec<Arc<dyn External>>,
+    plugins: &Plugins,
 ) -> (Roster, Native) {
     let default = providers.default_choice();
     let mut models = providers.into_models(&ground.client);
@@ -125,7 +156,8 @@ fn roster(
     let model = providers::default_model(&settings.loaded.config, default, &models, &external);
     let options =
         options::native(ground, settings, shown.agents.clone(), &models, &external, shown.hidden.clone());
-    let options = native::Options { mcp: mcp.clone(), ..options };
+    let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
+    let options = native::Options { mcp: mcp.clone(), tools, ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
@@ -144,7 +176,7 @@ fn roster(
 }
 
 /// Nobody's command needs to know how to get into the server that runs it, or to a model.
-fn hidden(providers: &Providers) -> Vec<String> {
+pub(super) fn hidden(providers: &Providers) -> Vec<String> {
     let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).map(str::to_owned);
     own.chain(providers.keys.iter().cloned()).collect()
 }

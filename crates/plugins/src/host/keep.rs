@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::bus::{Scope, Subscription};
 use serde_json::json;
@@ -9,10 +10,13 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use workspace::process::{Companion, Exit};
+use workspace::process::{self, Companion, Exit};
 
 use super::open::{Open, Running, Unopened, open, told, within};
 use super::{Limits, Shared, State};
+
+/// How long a process that went silent is given to end by itself.
+const LAST_BREATH: Duration = Duration::from_millis(500);
 
 /// Keeps a process until it is stopped, or dies too often.
 pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
@@ -64,13 +68,14 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 /// How long is waited after so many deaths in a row.
-fn pause(limits: &Limits, deaths: u32) -> std::time::Duration {
+fn pause(limits: &Limits, deaths: u32) -> Duration {
     limits.pause.saturating_mul(1 << deaths.saturating_sub(1).min(6))
 }
 
 /// Watches over a process until it dies, which is told why, or somebody stops it.
 async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> Option<String> {
     let Open { running, mut companion, .. } = open;
+    let limits = shared.settings.limits;
     let _telling = running.wants_events().then(|| {
         let scope = Scope { directory: Some(shared.settings.directory.to_string_lossy().into()) };
         let joined = shared.settings.bus.subscribe(&scope);
@@ -81,31 +86,51 @@ async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> O
         tokio::select! {
             biased;
             () = stop.cancelled() => {
-                part(&shared.settings.limits, &running, companion).await;
+                part(&limits, &running, companion).await;
                 return None;
             }
-            exit = companion.wait() => {
-                let why = match exit {
-                    Ok(Exit::Code(code)) => format!("its process ended with code {code}"),
-                    Ok(Exit::Signal(signal)) => format!("its process was ended by signal {signal}"),
-                    Ok(_) => "its process was ended".to_owned(),
-                    Err(error) => error.to_string(),
-                };
-                let why = told(why, &companion);
-                companion.stop().await;
-                return Some(why);
+            exit = companion.wait() => return Some(bury(Some(exit), companion).await),
+            () = running.wire.ended() => {
+                // It may be ending; how is worth knowing.
+                let exit = timeout(LAST_BREATH, companion.wait()).await.ok();
+                return Some(bury(exit, companion).await);
             }
             () = running.suspect.notified() => {
-                let (nothing, limit) = (json!({}), shared.settings.limits.pulse);
-                if within(limit, running.wire.call("ping", &nothing)).await.is_err() {
-                    // Nothing that runs in it can be reached any more, so nobody could say goodbye.
-                    let why = format!("it gave no sign of life for {} s", limit.as_secs_f32());
+                if let Some(why) = feel(&running, limits.pulse).await {
+                    companion.stop().await;
+                    return Some(why);
+                }
+            }
+            // Something may be spinning in it that nobody waits for, such as a handler of events.
+            () = sleep(limits.rest) => {
+                if let Some(why) = feel(&running, limits.pulse * 5).await {
                     companion.stop().await;
                     return Some(why);
                 }
             }
         }
     }
+}
+
+/// Waits for a sign of life; why it is taken for dead if there is none. Nobody in it could say goodbye then.
+async fn feel(running: &Running, limit: Duration) -> Option<String> {
+    let nothing = json!({});
+    let answer = within(limit, running.wire.call("ping", &nothing)).await;
+    answer.is_err().then(|| format!("it gave no sign of life for {} s", limit.as_secs_f32()))
+}
+
+/// Ends what is left of a process; why it died.
+async fn bury(exit: Option<Result<Exit, process::Error>>, companion: Companion) -> String {
+    let why = match exit {
+        Some(Ok(Exit::Code(code))) => format!("its process ended with code {code}"),
+        Some(Ok(Exit::Signal(signal))) => format!("its process was ended by signal {signal}"),
+        Some(Ok(_)) => "its process was ended".to_owned(),
+        Some(Err(error)) => error.to_string(),
+        None => "it says nothing more that can be understood".to_owned(),
+    };
+    let why = told(why, &companion);
+    companion.stop().await;
+    why
 }
 
 /// Lets plugins say goodbye, then ends the process.

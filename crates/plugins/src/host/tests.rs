@@ -209,6 +209,16 @@ async fn a_process_that_gives_no_sign_of_life_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_process_that_spins_where_nobody_waits_is_noticed_all_the_same() {
+    let world = World::new("ping:*:0) exec sleep 600;;");
+    let mut settings = world.settings(1);
+    (settings.limits.rest, settings.limits.pulse) = (Duration::from_millis(50), Duration::from_millis(400));
+    let host = world.started(settings).await;
+    world.reported("no sign of life").await;
+    again(&host).await;
+}
+
+#[tokio::test]
 async fn a_process_that_ends_is_started_again_and_tells_its_last_words() {
     let world = World::new(
         r#"hook:0:0) echo 'goodbye, cruel world'; exit 7;;
@@ -217,6 +227,19 @@ async fn a_process_that_ends_is_started_again_and_tells_its_last_words() {
     let host = world.started(world.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
     world.reported("died and is started again: its process ended with code 7; it wrote: goodbye").await;
+    again(&host).await;
+    assert_eq!(text(&host, 0).await, "changed");
+}
+
+#[tokio::test]
+async fn a_process_that_hangs_up_is_replaced() {
+    let world = World::new(
+        r#"hook:0:0) exec 4>&-; sleep 600;;
+           hook:*) answer '{"text":"changed"}';;"#,
+    );
+    let host = world.started(world.settings(1)).await;
+    assert_eq!(text(&host, 0).await, "as it was");
+    world.reported("says nothing more that can be understood").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }

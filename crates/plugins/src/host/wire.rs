@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Lines that may wait to be written. Whoever has more to say waits.
 const MAX_OUTGOING: usize = 256;
@@ -47,6 +48,7 @@ pub(super) struct Wire {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiting: Arc<Mutex<Waiting>>,
     next: AtomicU64,
+    over: CancellationToken,
     reading: JoinHandle<()>,
     writing: JoinHandle<()>,
 }
@@ -114,9 +116,16 @@ impl Wire {
         let (outgoing, lines) = mpsc::channel(MAX_OUTGOING);
         let (told, incoming) = mpsc::channel(MAX_INCOMING);
         let waiting = Arc::<Mutex<Waiting>>::default();
-        let reading = tokio::spawn(read(BufReader::new(output), Arc::clone(&waiting), told));
+        let over = CancellationToken::new();
+        let reading =
+            tokio::spawn(read(BufReader::new(output), Arc::clone(&waiting), told, over.clone().drop_guard()));
         let writing = tokio::spawn(write(input, lines));
-        (Self { outgoing, waiting, next: AtomicU64::new(1), reading, writing }, incoming)
+        (Self { outgoing, waiting, next: AtomicU64::new(1), over, reading, writing }, incoming)
+    }
+
+    /// Waits until the process says nothing more that can be understood.
+    pub(super) async fn ended(&self) {
+        self.over.cancelled().await;
     }
 
     /// Asks something. Whoever stops waiting for the answer withdraws the call.
@@ -222,6 +231,7 @@ async fn read(
     mut output: impl AsyncBufRead + Unpin,
     waiting: Arc<Mutex<Waiting>>,
     told: mpsc::Sender<Incoming>,
+    _over: DropGuard,
 ) {
     loop {
         match line(&mut output).await {
@@ -366,7 +376,7 @@ mod tests {
     async fn a_line_without_an_end_ends_the_conversation() {
         let (near, mut far) = duplex(1024 * 1024);
         let (output, input) = split(near);
-        let (_wire, mut incoming) = Wire::new(input, output);
+        let (wire, mut incoming) = Wire::new(input, output);
         let flood = async {
             let chunk = vec![b'x'; 1024 * 1024];
             // It is hung up on before it is through.
@@ -376,7 +386,10 @@ mod tests {
                 }
             }
         };
-        let ended = async { assert!(incoming.recv().await.is_none()) };
+        let ended = async {
+            assert!(incoming.recv().await.is_none());
+            wire.ended().await;
+        };
         tokio::select! {
             () = flood => panic!("nobody stopped it"),
             () = ended => {}

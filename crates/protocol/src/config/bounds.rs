@@ -190,6 +190,9 @@ pub struct Limits {
     /// Seconds a command may run when the model sets no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_seconds: Option<Positive>,
+    /// Seconds a plugin's hook may take, 10 at most; the one before a turn ends gets three times as long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook_seconds: Option<Positive>,
     /// Seconds a shutdown waits for turns to end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_seconds: Option<Positive>,

@@ -29,6 +29,11 @@ impl Credentials {
         (!password.is_empty()).then(|| Self { expected: format!("{user}:{password}") })
     }
 
+    /// The header that a call comes with them in.
+    pub fn header(&self) -> String {
+        format!("Basic {}", general_purpose::STANDARD.encode(&self.expected))
+    }
+
     /// Whether a call comes with them. The query wins, so that a link can override what a browser remembers.
     pub(super) fn are_in(&self, call: &Parts) -> bool {
         match from_query(call) {

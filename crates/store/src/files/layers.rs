@@ -31,12 +31,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::config::Config;
+use protocol::config::{Config, Plugin};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Environment, Trace,
+    Environment, Raw, Trace,
     document::{self, Kind, Lines, Node},
     entries,
     merge::{merge, merge_value},
@@ -72,6 +72,10 @@ pub struct Loaded {
     /// What everything amounts to. Old and short forms are gone: `mode`, `tools`, `autoshare`, `reference` and
     /// an agent's `maxSteps` are empty, and permissions have their long form.
     pub config: Config,
+    /// The same, as it was written.
+    pub raw: Raw,
+    /// The plugins there would be without the project's configuration, which may be somebody else's.
+    pub own_plugins: Vec<Plugin>,
     /// The files it was read from, in order. Files that `{file:path}` put in are among them.
     pub read: Vec<PathBuf>,
     /// The configuration directories, in order; also where skills are looked for.
@@ -138,6 +142,10 @@ struct Loader<'a> {
     /// Stands for a file.
     draft: Option<Draft<'a>>,
     merged: Map<String, Value>,
+    /// Whether what is read is the project's.
+    in_project: bool,
+    /// Plugins that are not the project's.
+    own_plugins: Vec<Value>,
     loaded: Loaded,
     wrong: Vec<Problem>,
 }
@@ -145,7 +153,8 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(environment: &'a Environment, site: &'a Site, draft: Option<Draft<'a>>) -> Self {
         let (merged, loaded, wrong) = (Map::new(), Loaded::default(), Vec::new());
-        Self { environment, site, draft, merged, loaded, wrong }
+        let (in_project, own_plugins) = (false, Vec::new());
+        Self { environment, site, draft, merged, in_project, own_plugins, loaded, wrong }
     }
 
     fn user(&mut self) {
@@ -168,22 +177,27 @@ impl<'a> Loader<'a> {
     fn project(&mut self) {
         let mut directories = self.project_directories();
         directories.reverse();
+        self.in_project = true;
         for directory in directories {
             self.directory(&directory);
         }
+        self.in_project = false;
     }
 
     fn directories(&mut self) {
         let environment = self.environment;
         let own = |path: &Path| path.join(".opencode");
-        let project = self.project_directories().into_iter().map(|directory| own(&directory));
+        let project: Vec<PathBuf> =
+            self.project_directories().into_iter().map(|directory| own(&directory)).collect();
         let home = environment.home().map(|home| own(&home));
-        let nested: Vec<PathBuf> = project.chain(home).collect();
+        let chosen = environment.get("OPENCODE_CONFIG_DIR").map(|path| self.site.directory.join(path));
+        let users: Vec<PathBuf> =
+            environment.config_dir().into_iter().chain(home.clone()).chain(chosen.clone()).collect();
+        let nested: Vec<PathBuf> = project.iter().cloned().chain(home).collect();
         for directory in &nested {
             self.loaded.trace.note(directory);
         }
         let nested = nested.into_iter().filter(|path| path.is_dir());
-        let chosen = environment.get("OPENCODE_CONFIG_DIR").map(|path| self.site.directory.join(path));
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in environment.config_dir().into_iter().chain(nested).chain(chosen.clone()) {
             if !directories.contains(&directory) {
@@ -191,11 +205,13 @@ impl<'a> Loader<'a> {
             }
         }
         for directory in &directories {
+            self.in_project = project.contains(directory) && !users.contains(directory);
             if directory.ends_with(".opencode") || chosen.as_ref() == Some(directory) {
                 self.directory(directory);
             }
             self.entries(directory);
         }
+        self.in_project = false;
         self.loaded.directories = directories;
     }
 
@@ -222,8 +238,11 @@ impl<'a> Loader<'a> {
     fn finish(mut self) -> Result<Loaded, Invalid> {
         normal::finish(&mut self.merged, self.environment);
         if self.wrong.is_empty() {
-            match Config::deserialize(Value::Object(self.merged)) {
-                Ok(config) => return Ok(Loaded { config, ..self.loaded }),
+            let raw = Raw(self.merged.clone());
+            let own_plugins: Result<_, _> = self.own_plugins.into_iter().map(Plugin::deserialize).collect();
+            let config = Config::deserialize(Value::Object(self.merged));
+            match config.and_then(|config| Ok((config, own_plugins?))) {
+                Ok((config, own_plugins)) => return Ok(Loaded { config, raw, own_plugins, ..self.loaded }),
                 // What serde has to say might repeat a secret.
                 Err(_) => {
                     self.wrong.push(Problem::about(&Source::Merged, None, "the layers do not fit together"));
@@ -259,10 +278,18 @@ impl<'a> Loader<'a> {
         let plugins = self.scripts(directory, ["plugin", "plugins"]);
         let plugins: Vec<Value> = plugins.iter().map(|path| plugin::address(path).into()).collect();
         if !plugins.is_empty() {
+            self.note_plugins(&plugins);
             merge(&mut self.merged, Map::from_iter([("plugin".to_owned(), plugins.into())]));
         }
         let tools = self.scripts(directory, ["tool", "tools"]);
         self.loaded.tools.extend(tools);
+    }
+
+    /// Remembers whose plugins these are.
+    fn note_plugins(&mut self, plugins: &[Value]) {
+        if !self.in_project {
+            plugin::append(&mut self.own_plugins, plugins.to_vec());
+        }
     }
 
     /// The scripts in folders of a directory.
@@ -320,6 +347,9 @@ impl<'a> Loader<'a> {
             && let Value::Object(mut layer) = node.into_value()
         {
             normal::layer(&mut layer, self.environment, from);
+            if let Some(Value::Array(plugins)) = layer.get("plugin") {
+                self.note_plugins(plugins);
+            }
             merge(&mut self.merged, layer);
         }
     }

@@ -27,6 +27,8 @@ pub struct Places {
     pub state: PathBuf,
     /// What was said to nobody in particular.
     pub log: PathBuf,
+    /// What can be fetched again.
+    pub cache: PathBuf,
 }
 
 impl Places {
@@ -44,14 +46,20 @@ impl Places {
     pub fn resolve(chosen: Option<&Path>, environment: &Environment) -> Result<Self, Homeless> {
         if let Some(chosen) = chosen {
             let data = chosen.to_path_buf();
-            return Ok(Self { state: data.join("state"), log: data.join("log"), data });
+            return Ok(Self {
+                state: data.join("state"),
+                log: data.join("log"),
+                cache: data.join("cache"),
+                data,
+            });
         }
         let base = |variable: &str, below_home: &str| {
             environment.base(variable, below_home).map(|base| base.join(NAME)).ok_or(Homeless)
         };
         let data = base("XDG_DATA_HOME", ".local/share")?;
         let state = base("XDG_STATE_HOME", ".local/state")?;
-        Ok(Self { data, log: state.join("log"), state })
+        let cache = base("XDG_CACHE_HOME", ".cache")?;
+        Ok(Self { data, log: state.join("log"), state, cache })
     }
 }
 
@@ -73,6 +81,7 @@ mod tests {
         let places = resolve(None, &[("HOME", "/h")]).unwrap();
         assert_eq!(places.database(), Path::new("/h/.local/share/baton/baton.db"));
         assert_eq!(places.log, Path::new("/h/.local/state/baton/log"));
+        assert_eq!(places.cache, Path::new("/h/.cache/baton"));
     }
 
     #[test]
@@ -88,6 +97,7 @@ mod tests {
         let places = resolve(Some("there"), &[("HOME", "/h"), ("XDG_DATA_HOME", "/data")]).unwrap();
         assert_eq!(places.data, Path::new("there"));
         assert_eq!(places.log, Path::new("there/log"));
+        assert_eq!(places.cache, Path::new("there/cache"));
     }
 
     #[test]

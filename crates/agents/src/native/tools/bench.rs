@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use workspace::files::Root;
 
 use super::nearby::Loaded;
-use super::{By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, truncate};
+use super::{
+    By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, brought, invalid, object, truncate,
+};
 use crate::native::attempt::Called;
 use crate::native::background::Background;
 use crate::native::doom::Doom;
@@ -65,8 +67,8 @@ struct Ready<'a> {
 }
 
 impl Bench {
-    /// The tools for an agent with these permissions, sorted by name. Skills it may not use are not told of, and no
-    /// server's tool takes the place of one of ours.
+    /// The tools for an agent with these permissions, sorted by name. Skills it may not use are not told of. No
+    /// server's tool takes the place of one of ours; a plugin's does, because whoever chose the plugin wants that.
     pub(in crate::native) fn new(
         agents: &[Agent],
         options: &ToolOptions,
@@ -79,6 +81,12 @@ impl Bench {
         let mut tools = all(agents, skills);
         let ours: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !ours.contains(tool.name())));
+        if let Some(toolbox) = &options.toolbox {
+            let brought = brought::all(toolbox);
+            let taken: HashSet<&str> = brought.iter().map(|tool| tool.name()).collect();
+            tools.retain(|tool| tool.name() == invalid::NAME || !taken.contains(tool.name()));
+            tools.extend(brought.into_iter().filter(|tool| tool.name() != invalid::NAME));
+        }
         tools.sort_by(|one, other| one.name().cmp(other.name()));
         Self { tools, loaded: Loaded::default() }
     }

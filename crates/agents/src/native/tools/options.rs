@@ -1,10 +1,11 @@
 //! What tools need to know and cannot find out by themselves.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use workspace::output::{Limits, Shelf};
 
-use super::SandboxOptions;
+use super::{SandboxOptions, Toolbox};
 
 /// How tools behave beyond what their input says.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct ToolOptions {
     pub private_addresses: bool,
     /// What commands may touch; whatever the user may if absent.
     pub sandbox: Option<SandboxOptions>,
+    /// Who else brings tools along, and takes the place of ours with them.
+    pub toolbox: Option<Arc<dyn Toolbox>>,
 }
 
 /// Instructions for a kind of work, to be read when there is such work.

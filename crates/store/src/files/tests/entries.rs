@@ -82,6 +82,36 @@ fn plugins_and_tools_are_found() {
 }
 
 #[test]
+fn plugins_of_the_project_are_told_from_those_of_the_user() {
+    let world = World::new()
+        .with(&[
+            ("me/.config/opencode/opencode.json", r#"{ "plugin": ["one@1", ["two", { "a": 1 }]] }"#),
+            ("me/.opencode/plugin/mine.ts", ""),
+            ("project/opencode.json", r#"{ "plugin": ["two@evil", "three", "./four.ts"] }"#),
+            ("project/.opencode/plugin/five.ts", ""),
+            ("chosen/plugin/six.ts", ""),
+        ])
+        .set(&[
+            ("OPENCODE_CONFIG_DIR", "§/chosen"),
+            ("OPENCODE_CONFIG_CONTENT", r#"{ "plugin": ["seven"] }"#),
+        ]);
+    let loaded = world.load().unwrap();
+    let specs = |plugins: &[protocol::config::Plugin]| -> Vec<String> {
+        plugins.iter().map(|plugin| world.plain(&plugin.spec)).collect()
+    };
+    let expected =
+        ["one@1", "two", "file://@/me/.opencode/plugin/mine.ts", "file://@/chosen/plugin/six.ts", "seven"];
+    assert_eq!(specs(&loaded.own_plugins), expected);
+    assert!(loaded.own_plugins[1].options.is_some(), "the project's entry does not count");
+    let all = specs(&loaded.config.plugin);
+    assert!(
+        ["two@evil", "three", "file://@/project/four.ts", "seven"]
+            .iter()
+            .all(|spec| all.contains(&(*spec).to_owned()))
+    );
+}
+
+#[test]
 fn links_are_followed() {
     let world =
         World::new().with(&[("shared/a.md", "From elsewhere."), ("project/.opencode/agent/b.md", "B")]);

@@ -1,0 +1,78 @@
+//! Whole turns with tools that a plugin brings along.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt};
+use llm::Purpose;
+use protocol::{EndReason, Extra, ToolState};
+use serde_json::json;
+
+use crate::native::tests::harness::{Person, World};
+use crate::native::tests::puppet::{Puppet, Reply};
+use crate::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Options, ToolOptions, Toolbox};
+
+/// Says what it was called with, after asking for a permission if it is told to.
+#[derive(Debug)]
+struct Echo;
+
+impl Toolbox for Echo {
+    fn tools(&self) -> Vec<BroughtTool> {
+        let tool = |id: &str| BroughtTool {
+            id: id.to_owned(),
+            description: format!("the plugin's {id}"),
+            schema: json!({ "type": "object" }),
+        };
+        vec![tool("echo"), tool("glob"), tool("no name"), tool("invalid")]
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: BroughtCall,
+        counter: &'a dyn Counter,
+    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
+        async move {
+            counter.progress(Some("half".to_owned()), Extra::new()).await;
+            if call.input.contains_key("ask") {
+                let all = vec!["*".to_owned()];
+                counter.permission("echo_aloud".to_owned(), all.clone(), all, Extra::new()).await?;
+            }
+            let text = format!("{} by {} in {}", json!(call.input), call.agent, call.call);
+            Ok(BroughtOutput { text, ..BroughtOutput::default() })
+        }
+        .boxed()
+    }
+}
+
+async fn world(puppet: &Puppet) -> World {
+    let tools = ToolOptions { toolbox: Some(Arc::new(Echo)), ..ToolOptions::default() };
+    World::around(Arc::new(puppet.clone()), Options { tools, ..Options::default() }).await
+}
+
+#[tokio::test]
+async fn a_plugins_tool_is_offered_and_takes_the_place_of_ours() {
+    let puppet = Puppet::new([Reply::call("c1", "echo", json!({ "a": 1 })), Reply::text("done")]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("simple", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let offered = &puppet.asked(Purpose::Turn)[0].tools;
+    let about = |name: &str| offered.iter().filter(|tool| tool.name == name).collect::<Vec<_>>();
+    assert_eq!(
+        about("glob")[..].iter().map(|tool| tool.description.as_str()).collect::<Vec<_>>(),
+        ["the plugin's glob"]
+    );
+    assert!(about("no name").is_empty() && about("invalid").is_empty());
+    let tools = world.tools(&session).await;
+    let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!((state.title.as_str(), state.output.as_str()), ("echo", r#"{"a":1} by build in c1"#));
+}
+
+#[tokio::test]
+async fn a_plugins_tool_asks_like_ours_and_a_refusal_ends_the_turn() {
+    for (person, expected) in [(Person::Agrees, EndReason::Completed), (Person::Refuses, EndReason::Blocked)]
+    {
+        let puppet = Puppet::new([Reply::call("c1", "echo", json!({ "ask": true })), Reply::text("done")]);
+        let mut world = world(&puppet).await;
+        let session = world.turn("simple", person).await;
+        assert_eq!(world.end(&session), expected);
+    }
+}

@@ -1,0 +1,261 @@
+//! The plugins of a directory: which of them may run, the host they run in, and what they bring along.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use ::agents::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
+use ::plugins::{
+    Chain, Link,
+    host::{Context, Desk, Host, Limits, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
+};
+use engine::{
+    bus::Place,
+    ports::hooks::{Hooks, NoHooks},
+};
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{
+    EventBody, Extra, MessageError,
+    config::{Config, Plugin},
+    event::SessionFailed,
+    part::FilePart,
+};
+use serde_json::json;
+use server::project::Projects;
+use store::files;
+
+use super::{ground::Ground, mcp::Announcer, providers, settings::Settings, setup::hidden};
+
+/// How long whoever needs a directory waits for its plugins. What comes later counts from the next prompt on.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Packages, in the cache.
+const PACKAGES: &str = "plugins";
+
+/// The plugins of a directory.
+#[derive(Debug, Clone)]
+pub(super) struct Plugins {
+    host: Option<Host>,
+    hooks: Shared,
+    /// The configuration as it was before they changed it.
+    written: Config,
+    /// Those that may run.
+    wanted: Vec<Plugin>,
+    /// Those of the project that the user has not allowed.
+    pub(super) untrusted: Vec<String>,
+    /// Whether they have had their say about the configuration.
+    heard: bool,
+}
+
+/// Hooks that several setups may have in common.
+#[derive(Clone)]
+struct Shared(Arc<dyn Hooks>);
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Hooks")
+    }
+}
+
+impl Plugins {
+    /// Starts the plugins of a directory, or goes on with those that run if nothing about them has changed.
+    pub(super) async fn start(ground: &Ground, settings: &Settings, before: Option<&Self>) -> Self {
+        let written = settings.loaded.config.clone();
+        let (wanted, untrusted) = allowed(settings);
+        let same = before.filter(|before| before.wanted == wanted && before.written == written);
+        let (host, hooks) = match same.filter(|before| before.host.is_some()) {
+            Some(before) => (before.host.clone(), before.hooks.clone()),
+            None => start(ground, settings, &wanted).await,
+        };
+        Self { host, hooks, written, wanted, untrusted, heard: false }
+    }
+
+    /// Whether it is not clear yet how it is with them.
+    pub(super) fn are_loading(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::is_starting)
+    }
+
+    /// Lets plugins have their say about the configuration, if they are there in time.
+    pub(super) async fn change(&mut self, settings: &mut Settings) {
+        let Some(host) = &self.host else { return };
+        if host.settled(PATIENCE).await
+            && let Some(changed) = host.config()
+        {
+            let (config, wrong) = files::amend(&settings.loaded, &settings.environment, &changed);
+            for key in wrong {
+                tracing::warn!(key, "what a plugin has written into the configuration does not fit");
+            }
+            settings.loaded.config = config;
+            self.heard = true;
+        }
+    }
+
+    /// Whether they would be set up differently now: there is a server for them to talk to, or they are there at last.
+    pub(super) fn is_stale(&self, ground: &Ground) -> bool {
+        match &self.host {
+            None => !self.wanted.is_empty() && ground.address.get().is_some(),
+            Some(host) => !self.heard && host.is_running(),
+        }
+    }
+
+    /// The plugins, as hooks of turns.
+    pub(super) fn hooks(&self) -> Arc<dyn Hooks> {
+        Arc::clone(&self.hooks.0)
+    }
+
+    /// The plugins, as tools of the native loop.
+    pub(super) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
+        let host = self.host.clone()?;
+        let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let (directory, worktree) = (shown(&settings.site.directory), shown(&settings.site.worktree));
+        Some(Arc::new(Brought { host, directory, worktree }))
+    }
+
+    /// Lets plugins say goodbye.
+    pub(super) async fn close(&self) {
+        if let Some(host) = &self.host {
+            host.close().await;
+        }
+    }
+}
+
+/// The plugins that may run, and the names of those that may not.
+fn allowed(settings: &Settings) -> (Vec<Plugin>, Vec<String>) {
+    let (all, own) = (&settings.loaded.config.plugin, &settings.loaded.own_plugins);
+    if settings.environment.is_on("OPENCODE_PURE") {
+        return (Vec::new(), Vec::new());
+    }
+    if settings.trusted {
+        return (all.clone(), Vec::new());
+    }
+    let untrusted = all.iter().filter(|plugin| !own.contains(plugin));
+    (own.clone(), untrusted.map(|plugin| plugin.spec.clone()).collect())
+}
+
+/// Starts a host, if there is anything to host and a server it could talk to.
+async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Option<Host>, Shared) {
+    let Some(address) = ground.address.get().filter(|_| !wanted.is_empty()) else {
+        return (None, Shared(NoHooks::shared()));
+    };
+    let directory = settings.site.directory.to_string_lossy().into_owned();
+    let project = Projects::default().find(&directory).await;
+    let place = Place { directory: directory.into(), project: project.project.clone().into() };
+    let announcer = ground.announcer.clone();
+    let time = ground.clock.now();
+    let report: Reporter = Arc::new(move |text: &str| complain(&announcer, &place, text));
+    let host = Host::start(::plugins::host::Settings {
+        runtime: settings.environment.get("PATH").and_then(Runtime::find),
+        cache: ground.places.cache.join(PACKAGES),
+        hidden: hidden(&providers::find(settings)),
+        directory: settings.site.directory.clone(),
+        worktree: settings.site.worktree.clone(),
+        project: json!({
+            "id": project.project,
+            "worktree": project.worktree,
+            "vcs": project.repository.is_some().then_some("git"),
+            "time": { "created": time, "initialized": time },
+        }),
+        server_url: address.clone(),
+        authorization: ground.authorization.clone(),
+        config: files::shown(&settings.loaded.config),
+        plugins: wanted.to_vec(),
+        bus: ground.announcer.bus.clone(),
+        limits: limits(&settings.loaded.config),
+        report: Arc::clone(&report),
+    });
+    let link = |member: Member| Link { name: member.name().to_owned(), hooks: Arc::new(member) };
+    let chain = Chain::new(host.members().into_iter().map(link).collect(), report);
+    (Some(host), Shared(Arc::new(chain)))
+}
+
+fn limits(config: &Config) -> Limits {
+    let usual = Limits::default();
+    let written = config.limits.as_ref().and_then(|limits| limits.hook_seconds);
+    // The chain around them waits no longer.
+    let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
+    Limits { hook, turn_end: hook * 3, ..usual }
+}
+
+/// Tells people in a directory that something is wrong with its plugins.
+pub(super) fn complain(announcer: &Announcer, place: &Place, text: &str) {
+    tracing::warn!("{text}");
+    let failed =
+        SessionFailed { session_id: None, error: Some(MessageError::unknown(text)), extra: Extra::new() };
+    announcer.bus.publish(Some(place), &announcer.mint.event(EventBody::SessionError(failed)));
+}
+
+/// What is said where plugins of a project may not run.
+pub(super) fn warning(directory: &str, untrusted: &[String]) -> String {
+    format!(
+        "plugins of this project are not run, because you have not said that you trust it: {}. \
+         `baton trust {directory}` allows them",
+        untrusted.join(", ")
+    )
+}
+
+/// The tools of plugins in the hands of the native loop.
+struct Brought {
+    host: Host,
+    directory: String,
+    worktree: String,
+}
+
+impl fmt::Debug for Brought {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host.fmt(out)
+    }
+}
+
+impl Toolbox for Brought {
+    fn tools(&self) -> Vec<BroughtTool> {
+        let tool = |about: ::plugins::host::About| BroughtTool {
+            id: about.id,
+            description: about.description,
+            schema: about.parameters,
+        };
+        self.host.tools().into_iter().map(tool).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: BroughtCall,
+        counter: &'a dyn Counter,
+    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
+        let context = Context {
+            session_id: call.session,
+            message_id: call.message,
+            agent: call.agent,
+            call_id: call.call,
+            directory: self.directory.clone(),
+            worktree: self.worktree.clone(),
+        };
+        let call = ToolCall { id: call.id, args: call.input, context };
+        async move { self.host.call(call, &Here(counter)).await.map(output) }.boxed()
+    }
+}
+
+fn output(outcome: Outcome) -> BroughtOutput {
+    let attachments = outcome.attachments.into_iter().map(|attachment| FilePart {
+        mime: attachment.mime,
+        filename: attachment.filename,
+        url: attachment.url,
+        source: None,
+        extra: Extra::new(),
+    });
+    BroughtOutput {
+        title: outcome.title,
+        text: outcome.output,
+        metadata: outcome.metadata,
+        attachments: attachments.collect(),
+    }
+}
+
+/// Where a plugin's tool is called, in its own words.
+struct Here<'a>(&'a dyn Counter);
+
+impl Desk for Here<'_> {
+    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
+        self.0.progress(title, metadata)
+    }
+
+    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>> {
+        self.0.permission(wish.permission, wish.patterns, wish.always, wish.metadata)
+    }
+}

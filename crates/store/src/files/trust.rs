@@ -1,0 +1,94 @@
+//! Directories whose own plugins may run.
+//!
+//! A plugin is a program, and a project's configuration can name one: whoever opens somebody else's project would run
+//! it. So the plugins of a project run only where the user has said that they may. What is said of a directory holds
+//! for everything below it.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::replace::{OWNER_ONLY, replace};
+
+/// The file, in the data directory.
+const NAME: &str = "trusted.json";
+
+/// What the user trusts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trust {
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Trust {
+    /// Where it is kept.
+    pub fn file(data: &Path) -> PathBuf {
+        data.join(NAME)
+    }
+
+    /// Reads it. Nothing is trusted if there is no file; a file that cannot be understood is an error.
+    pub fn read(data: &Path) -> io::Result<Self> {
+        match fs::read(Self::file(data)) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it.
+    pub fn write(&self, data: &Path) -> io::Result<()> {
+        fs::create_dir_all(data)?;
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
+        replace(&Self::file(data), &text, OWNER_ONLY)
+    }
+
+    /// Whether plugins of a directory may run: it is trusted, or one above it is.
+    pub fn covers(&self, directory: &Path) -> bool {
+        directory.ancestors().any(|above| self.directories.contains(above))
+    }
+
+    /// Trusts a directory; whether that is new.
+    pub fn grant(&mut self, directory: &Path) -> bool {
+        self.directories.insert(directory.to_owned())
+    }
+
+    /// Trusts a directory no longer; whether it was trusted by itself.
+    pub fn revoke(&mut self, directory: &Path) -> bool {
+        self.directories.remove(directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn trust_holds_for_everything_below_until_it_is_revoked() {
+        let data = tempfile::tempdir().unwrap();
+        let mut trust = Trust::read(data.path()).unwrap();
+        assert!(!trust.covers(Path::new("/work/a")));
+        assert!(trust.grant(Path::new("/work/a")) && !trust.grant(Path::new("/work/a")));
+        trust.write(data.path()).unwrap();
+        let mut trust = Trust::read(data.path()).unwrap();
+        for (directory, covered) in
+            [("/work/a", true), ("/work/a/b/c", true), ("/work", false), ("/work/ab", false)]
+        {
+            assert_eq!(trust.covers(Path::new(directory)), covered, "{directory}");
+        }
+        assert!(trust.revoke(Path::new("/work/a")) && !trust.revoke(Path::new("/work/a")));
+        assert!(!trust.covers(Path::new("/work/a")));
+        let mode = Trust::file(data.path()).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_understood_is_no_trust() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(Trust::file(data.path()), "everything").unwrap();
+        assert!(Trust::read(data.path()).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+// The same plugins, unmodified, in OpenCode and in Baton, with the same model: people see the same. And a large plugin
+// that people really use, from the registry.
+
+import assert from "node:assert/strict"
+import { execFileSync } from "node:child_process"
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
+import path from "node:path"
+import { after, before, describe, test } from "node:test"
+import { pluginWorld, putPlugins } from "../support/plugins.mjs"
+import { within } from "../support/wait.mjs"
+import { Model } from "./support/model.mjs"
+import { OpenCode, createWorld, modules, startBaton } from "./support/peers.mjs"
+
+const { version: VERSION } = JSON.parse(await readFile(path.join(modules, "oh-my-opencode/package.json"), "utf8"))
+
+const call = async (server, target, init) => {
+  const response = await server.fetch(target, init)
+  assert.ok(response.ok, `${target}: ${response.status} ${await response.clone().text()}`)
+  return response.status === 204 ? undefined : response.json()
+}
+const post = (body) => ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })
+
+// One turn, from a prompt to its last words.
+async function turn(server, text) {
+  const { id } = await call(server, "/session", post({}))
+  await call(server, `/session/${id}/message`, post({ parts: [{ type: "text", text }] }))
+  return call(server, `/session/${id}/message`)
+}
+
+const words = (messages) => messages.flatMap(({ parts }) => parts).filter((part) => part.type === "text").map((part) => part.text)
+const git = (server, ...args) => execFileSync("git", args, { cwd: server.world.project, env: server.world.env(), encoding: "utf8" })
+
+// A world with plugins in the project, which the user trusts.
+async function world(model, ...plugins) {
+  const world = await createWorld(model, await pluginWorld(modules))
+  await putPlugins(path.join(world.project, ".opencode/plugin"), ...plugins)
+  const { code, stderr } = await world.run(["trust", "--data-dir", world.data])
+  assert.equal(code, 0, stderr)
+  // OpenCode would wait for a registry that is not there, unless its folders look installed.
+  for (const folder of [path.join(world.project, ".opencode"), path.join(world.home, "config/opencode")]) {
+    await mkdir(path.join(folder, "node_modules"), { recursive: true })
+    const packages = { "": { dependencies: { "@opencode-ai/plugin": "*" } } }
+    await writeFile(path.join(folder, "package-lock.json"), JSON.stringify({ packages }))
+  }
+  for (const args of [["config", "user.name", "Ada"], ["config", "user.email", "ada@example.org"], ["add", "."], ["commit", "--quiet", "--message", "Plugins"]]) {
+    execFileSync("git", args, { cwd: world.project, env: world.env() })
+  }
+  return world
+}
+
+describe("a plugin that was written for OpenCode", () => {
+  let model, ours, theirs
+  before(async () => {
+    model = await Model.start()
+    const worlds = [await world(model, "auto-commit.ts", "open-todos.ts"), await world(model, "auto-commit.ts", "open-todos.ts")]
+    ;[ours, theirs] = await Promise.all([startBaton(model, { world: worlds[0] }), OpenCode.start(model, { world: worlds[1] })])
+  })
+  after(async () => {
+    await Promise.all([ours?.stop(), theirs?.stop()])
+    await model?.stop()
+  })
+  const both = (act) => Promise.all([ours, theirs].map(act))
+
+  test("commits what a turn has changed, once", async () => {
+    const commits = await both(async (server) => {
+      const before = Number(git(server, "rev-list", "--count", "HEAD"))
+      await turn(server, "please [write]")
+      const isCommitted = async () => {
+        while (Number(git(server, "rev-list", "--count", "HEAD")) === before) await new Promise((done) => setTimeout(done, 50))
+      }
+      await within(20_000, isCommitted(), "a commit")
+      return { message: git(server, "log", "-1", "--format=%B"), files: git(server, "show", "--stat", "--format=", "HEAD") }
+    })
+    assert.match(commits[0].message, /^please \[write\]\n\n## Prompt\n/)
+    assert.deepEqual(commits[0], commits[1])
+  })
+})
+
+describe("oh-my-opencode", () => {
+  let model, baton
+  before(async () => {
+    model = await Model.start()
+    const world = await createWorld(model, await pluginWorld(modules))
+    const file = path.join(world.project, "opencode.json")
+    const config = JSON.parse(await readFile(file, "utf8"))
+    await writeFile(file, JSON.stringify({ ...config, plugin: [`oh-my-opencode@${VERSION}`] }))
+    // It was installed before the network was taken away, and would be here if Baton had done it.
+    const place = path.join(world.data, `cache/plugins/packages/oh-my-opencode+${VERSION}`)
+    await mkdir(place, { recursive: true })
+    await symlink(modules, path.join(place, "node_modules"))
+    await world.run(["trust", "--data-dir", world.data])
+    baton = await startBaton(model, { world, env: { OMO_DISABLE_POSTHOG: "1", DO_NOT_TRACK: "1" } })
+  })
+  after(async () => {
+    await baton?.stop()
+    await model?.stop()
+  })
+
+  test("loads, its hooks are called, and a turn completes", async () => {
+    const agents = await call(baton, "/agent")
+    assert.ok(agents.some(({ name }) => /sisyphus/i.test(name)), `its agents: ${agents.map(({ name }) => name)}`)
+    const tools = await call(baton, "/experimental/tool/ids")
+    assert.ok(tools.includes("call_omo_agent") || tools.length > 20, `its tools: ${tools}`)
+    const { id } = await call(baton, "/session", post({}))
+    const model = { providerID: "scripted", modelID: "main" }
+    const parts = [{ type: "text", text: "please [hello]" }]
+    const { info } = await call(baton, `/session/${id}/message`, post({ parts, model, agent: agents[0].name }))
+    assert.equal(info.error, undefined)
+    assert.equal(info.finish, "stop")
+  })
+})

@@ -1,0 +1,263 @@
+// Plugins of OpenCode's, unmodified: loading, hooks, tools, events and trust; and what happens to a turn when a plugin
+// does what no plugin should.
+
+import assert from "node:assert/strict"
+import { execFileSync } from "node:child_process"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import path from "node:path"
+import { after, before, describe, test } from "node:test"
+import { configureUser, notes, pluginWorld, putPlugins } from "./support/plugins.mjs"
+import { ask, ok, textOf, v1 } from "./support/sdk.mjs"
+import { Baton } from "./support/server.mjs"
+import { listen } from "./support/stream.mjs"
+import { idlePairs } from "./support/tape.mjs"
+import { within } from "./support/wait.mjs"
+
+const HELLO = "Hello from the demo model. All is well."
+
+// Scenarios that call what plugins bring along or change.
+const SCENARIOS = {
+  weigh: {
+    about: "calls a plugin's tool",
+    steps: [
+      [{ do: "tool", name: "weigh", input: { thing: "stone" } }, { do: "finish", reason: "tool-calls" }],
+      [{ do: "text", text: "Weighed." }, { do: "finish", reason: "stop" }],
+    ],
+  },
+  gold: {
+    about: "calls a plugin's tool that asks",
+    steps: [
+      [{ do: "tool", name: "weigh", input: { thing: "gold" } }, { do: "finish", reason: "tool-calls" }],
+      [{ do: "text", text: "Weighed." }, { do: "finish", reason: "stop" }],
+    ],
+  },
+  shell: {
+    about: "runs a command",
+    steps: [
+      [{ do: "text", text: "Listing." }, { do: "tool", name: "bash", input: { command: "ls" } }, { do: "finish", reason: "tool-calls" }],
+      [{ do: "text", text: "Listed." }, { do: "finish", reason: "stop" }],
+    ],
+  },
+}
+
+async function start(world) {
+  const scenarios = path.join(world.root, "scenarios.json")
+  await writeFile(scenarios, JSON.stringify(SCENARIOS))
+  return Baton.start({ world, args: ["--scenario-file", scenarios, "--print-logs"] })
+}
+
+// Runs a prompt and resolves when it is over; the events since the stream was opened stay on the tape.
+async function turn(sdk, events, model, text = "hello", query) {
+  const { id } = await ok(sdk.client.session.create({ query }))
+  await ok(sdk.client.session.promptAsync({ path: { id }, body: ask(model, text), query }))
+  await events.tape.idle(id, 1, { ms: 60_000 })
+  return id
+}
+
+const tools = (messages) => messages.flatMap(({ parts }) => parts).filter((part) => part.type === "tool")
+
+describe("a plugin of the user's", () => {
+  let baton, sdk, events
+  before(async () => {
+    const world = await pluginWorld()
+    const folder = await configureUser(world, {
+      plugin: [["./mine/probe.ts", { level: 3 }]],
+      permission: { weigh: "ask" },
+    })
+    await putPlugins(path.join(folder, "mine"), "probe.ts", "lib")
+    baton = await start(world)
+    sdk = v1(baton)
+    events = await listen(baton)
+  })
+  after(async () => {
+    await events?.close()
+    await baton?.stop()
+  })
+  const noted = async (name) => (await notes(baton.directory)).filter((note) => note.name === name)
+
+  test("is told where it is and what it was configured with", async () => {
+    await ok(sdk.agents())
+    const [start] = await noted("start")
+    assert.deepEqual(start.options, { level: 3 })
+    assert.equal(start.port, String(baton.port))
+    assert.equal(start.project, "global")
+  })
+
+  test("changes the configuration", async () => {
+    const agents = await ok(sdk.agents())
+    assert.ok(agents.some((agent) => agent.name === "prober"))
+    const commands = await ok(sdk.client.command.list())
+    assert.ok(commands.some((command) => command.name === "probed"))
+  })
+
+  test("brings a tool along", async () => {
+    const all = await ok(sdk.client.tool.list({ query: { provider: "demo", model: "weigh" } }))
+    const about = all.find((tool) => tool.id === "weigh")
+    assert.equal(about.description, "Weighs a thing")
+    assert.deepEqual(about.parameters.properties.thing, { type: "string", description: "What to weigh" })
+    const id = await turn(sdk, events, "weigh")
+    const messages = await ok(sdk.messages(id))
+    const [call] = tools(messages)
+    assert.equal(call.state.output.replace(" [seen]", ""), "a stone; $HOME weighs 2")
+    assert.deepEqual([call.state.title, call.state.metadata.kind], ["scales", "weight"])
+    const [weighed] = await noted("weigh")
+    assert.equal(weighed.sessionID, id)
+    assert.equal(weighed.messageID, call.messageID)
+    assert.equal(weighed.directory, baton.directory)
+  })
+
+  test("asks a person, whose refusal ends the turn", async () => {
+    const { id } = await ok(sdk.create())
+    await ok(sdk.promptAsync(id, ask("gold")))
+    const { properties } = await events.tape.type("permission.asked", id)
+    assert.deepEqual([properties.permission, properties.patterns], ["weigh", ["gold"]])
+    await ok(sdk.permission(properties, "reject"))
+    await events.tape.idle(id)
+    const [call] = tools(await ok(sdk.messages(id)))
+    assert.equal(call.state.status, "error")
+  })
+
+  test("hears what happens, in order", async () => {
+    const id = await turn(sdk, events, "simple")
+    const wanted = events.tape.of(id).map((event) => event.id)
+    let heard
+    const isTold = async () => {
+      do {
+        heard = (await noted("event")).map((note) => note.id).filter((note) => wanted.includes(note))
+      } while (heard.length < wanted.length)
+    }
+    await within(20_000, isTold(), "the last event", () => `${heard.length} of ${wanted.length}`)
+    assert.deepEqual(heard, wanted)
+  })
+
+  test("says goodbye when the server stops", async () => {
+    await events.close()
+    await baton.shutdown()
+    assert.equal((await noted("dispose")).length, 1)
+  })
+})
+
+describe("a plugin of a project's", () => {
+  test("runs only where the user trusts the project, which is said once", async () => {
+    const world = await pluginWorld()
+    await putPlugins(path.join(world.project, ".opencode/plugin"), "probe.ts", "lib")
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    const trust = async (...args) => {
+      const { code, stdout, stderr } = await world.run(["trust", "--data-dir", world.data, ...args])
+      assert.equal(code, 0, stderr)
+      return stdout.trim()
+    }
+    try {
+      const answer = async () => textOf((await ok(sdk.messages(await turn(sdk, events, "simple"))))[1])
+      assert.deepEqual([await answer(), await answer()], [HELLO, HELLO])
+      const errors = () => events.tape.events.filter((event) => event.type === "session.error")
+      assert.equal(errors().length, 1)
+      const { sessionID, error } = errors()[0].properties
+      assert.equal(sessionID, undefined)
+      assert.match(error.data.message, /plugins of this project are not run.*probe\.ts.*`baton trust .*project`/)
+      assert.deepEqual(await notes(baton.directory), [])
+
+      assert.match(await trust(), /may run from now on$/)
+      await answer()
+      const names = async () => (await notes(baton.directory)).map((note) => note.name)
+      assert.ok((await names()).includes("start"))
+
+      assert.match(await trust("--revoke", "."), /may not run any more$/)
+      await answer()
+      assert.ok((await names()).includes("dispose"), "it is ended")
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("an ordinary plugin", () => {
+  test("commits what a turn has changed, once", async () => {
+    const world = await pluginWorld()
+    await putPlugins(path.join(await configureUser(world, {}), "plugins"), "auto-commit.ts")
+    const git = (...args) => execFileSync("git", args, { cwd: world.project, env: world.env(), encoding: "utf8" })
+    git("init", "--quiet", "--initial-branch=main")
+    git("config", "user.name", "Ada")
+    git("config", "user.email", "ada@example.org")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "A project")
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      await turn(sdk, events, "read_edit", "add a line")
+      const isCommitted = async () => {
+        while (git("rev-list", "--count", "HEAD").trim() !== "2") await new Promise((done) => setTimeout(done, 20))
+      }
+      await within(20_000, isCommitted(), "a commit")
+      assert.match(git("log", "-1", "--format=%B"), /^add a line\n\n## Prompt\nadd a line\n\n## Answer\n[^]*Done! I added one line/)
+      assert.equal(git("status", "--porcelain"), "")
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("a plugin that makes trouble", () => {
+  const HOOKS = [
+    "chat.message",
+    "chat.params",
+    "chat.headers",
+    "tool.execute.before",
+    "tool.execute.after",
+    "tool.definition",
+    "shell.env",
+    "experimental.chat.messages.transform",
+    "experimental.chat.system.transform",
+    "experimental.text.complete",
+    "turn.end",
+    "event",
+  ]
+  let baton, sdk
+  before(async () => {
+    const world = await pluginWorld()
+    const folder = await configureUser(world, { plugin: ["./trouble.js"] }, { limits: { hook_seconds: 0.5 } })
+    await putPlugins(folder, "trouble.js")
+    baton = await start(world)
+    sdk = v1(baton)
+  })
+  after(() => baton?.stop())
+
+  for (const how of ["throws", "hangs", "spins", "exits", "floods"]) {
+    test(`${how} in any of its hooks, and every turn still ends with one idle`, async () => {
+      const failing = HOOKS.map(async (hook) => {
+        const directory = path.join(baton.directory, `${how}-${hook}`)
+        await mkdir(directory)
+        await writeFile(path.join(directory, "trouble.json"), JSON.stringify({ hook, how }))
+        const query = { directory }
+        const events = await listen(baton, { target: `/event?directory=${encodeURIComponent(directory)}` })
+        const id = await turn(sdk, events, "shell", "list", query)
+        const messages = await ok(sdk.client.session.messages({ path: { id }, query }))
+        assert.match(textOf(messages.at(-1)), /^Listed\./, `${how} in ${hook}`)
+        assert.equal(idlePairs(events.tape.of(id)).get(id), 1, `${how} in ${hook}`)
+        await events.close()
+      })
+      await Promise.all(failing)
+    })
+  }
+})
+
+describe("a configuration with a plugin that is not there", () => {
+  test("says so, and everything else works", async () => {
+    const world = await pluginWorld()
+    await configureUser(world, { plugin: ["./missing.ts", "../no name"] })
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      const id = await turn(sdk, events, "simple")
+      assert.equal(textOf((await ok(sdk.messages(id)))[1]), HELLO)
+      assert.match(baton.stderr, /missing\.ts cannot be loaded/)
+      await readFile(path.join(baton.directory, "README.md"))
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})

@@ -1,0 +1,2 @@
+/** A text with a mark behind it. */
+export const mark = (text: string, how: string): string => `${text} [${how}]`
