@@ -102,6 +102,12 @@ describe("a terminal through a WebSocket", () => {
     })
   })
 
+  test("a shell reads the person's profile", () =>
+    onBoth(async (server) => {
+      const { command, args, status, cwd } = await json(server, "POST", "/pty", { command: "/bin/bash" })
+      return { command, args, status, isHere: cwd === server.directory }
+    }))
+
   test("a terminal that is not there", () =>
     onBoth(async (server) => (await open(server, "/pty/pty_000000000001AAAAAAAAAAAAAA/connect")).status))
 })

@@ -113,20 +113,16 @@ pub(super) async fn open(
 ) -> Result<Pty, Error> {
     let command = input.command.filter(|command| !command.is_empty());
     let command = command.unwrap_or_else(|| shells::usual(app.facts.shell.as_deref()));
+    let args = input.args.unwrap_or_else(|| shells::usual_args(&command));
     let cwd = start_directory(&directory.path, input.cwd.as_deref()).await?;
     let spec = Spec {
         program: command.clone().into(),
-        args: input.args.iter().flatten().map(Into::into).collect(),
+        args: args.iter().map(Into::into).collect(),
         directory: cwd.clone(),
         environment: variables(input.env.into_iter().flatten())?,
         hidden: hidden.iter().map(Into::into).collect(),
     };
-    let order = Order {
-        title: title(input.title)?,
-        command,
-        args: input.args.unwrap_or_default(),
-        cwd: cwd.to_string_lossy().into_owned(),
-    };
+    let order = Order { title: title(input.title)?, command, args, cwd: cwd.to_string_lossy().into_owned() };
     let place = app.projects.find(&directory.path).await;
     let place = Place { directory: place.directory.into(), project: place.project.into() };
     app.terminals.open(&app.sessions, place, order, || Terminal::start(&spec).map_err(refused))

@@ -79,6 +79,16 @@ fn every_reference_leads_somewhere() {
     follow(&Schemas::of(&document), &document);
 }
 
+#[test]
+fn the_page_about_compatibility_lists_what_is_left_out() {
+    let page = include_str!("../../../../docs/compatibility.md");
+    let document = server::openapi::document();
+    for (method, path, operation) in operations(&document) {
+        let listed = page.contains(&format!("`{method} {path}`"));
+        assert!(operation["responses"].get("501").is_none() || listed, "{method} {path} is not listed");
+    }
+}
+
 #[tokio::test]
 async fn the_served_document_is_the_one_of_the_table() {
     let world = World::new();

@@ -14,6 +14,8 @@ const LIST: &str = "/etc/shells";
 const USUAL: [&str; 3] = ["/bin/zsh", "/bin/bash", "/bin/sh"];
 /// Shells with a language of their own, which scripts for the others do not run in.
 const OWN_LANGUAGE: [&str; 2] = ["fish", "nu"];
+/// Shells that know the option `-l`.
+const LOGIN: [&str; 6] = ["bash", "dash", "fish", "ksh", "sh", "zsh"];
 /// Bytes of the list that are read.
 const MAX_LIST: usize = 64 * 1024;
 
@@ -42,6 +44,13 @@ pub(super) fn usual(own: Option<&str>) -> String {
     own.filter(exists).or_else(|| USUAL.into_iter().skip(1).find(exists)).unwrap_or("/bin/sh").to_owned()
 }
 
+/// A shell that is told nothing reads the person's profile, as in every other terminal; without it their programs are
+/// not found.
+pub(super) fn usual_args(command: &str) -> Vec<String> {
+    let name = Path::new(command).file_name().unwrap_or_default();
+    if LOGIN.iter().any(|shell| name == *shell) { vec!["-l".to_owned()] } else { Vec::new() }
+}
+
 fn parse(listed: &str, exists: impl Fn(&Path) -> bool) -> Vec<Shell> {
     let listed = listed.get(..MAX_LIST).unwrap_or(listed).lines().map(str::trim);
     let mut shells: Vec<Shell> = Vec::new();
@@ -59,6 +68,16 @@ fn parse(listed: &str, exists: impl Fn(&Path) -> bool) -> Vec<Shell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shells_and_only_shells_read_the_profile() {
+        for shell in ["/bin/sh", "/usr/local/bin/fish", "zsh"] {
+            assert_eq!(usual_args(shell), ["-l"], "{shell}");
+        }
+        for other in ["/bin/cat", "ssh", "/bin/sh/x", ""] {
+            assert!(usual_args(other).is_empty(), "{other}");
+        }
+    }
 
     #[test]
     fn shells_are_listed_once_and_only_if_they_are_there() {

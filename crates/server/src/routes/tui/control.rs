@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory},
+    extract::{Directory, OptionalBody},
     openapi::Route,
     remote::{Call, PATIENCE},
 };
@@ -30,6 +30,6 @@ async fn next(State(app): State<App>, directory: Directory) -> Result<Json<Call>
 }
 
 /// Whoever calls is answered at once, as in OpenCode, so there is nothing left to do.
-async fn response(_: Directory, Body(_): Body<Value>) -> Json<bool> {
+async fn response(_: Directory, OptionalBody(_): OptionalBody<Value>) -> Json<bool> {
     Json(true)
 }
