@@ -3,6 +3,7 @@
 //! A runner talks to the engine through the turn it is given and to nobody else. It knows models and the
 //! workspace; it does not know how anything is stored, who watches, or that there is such a thing as idle.
 
+pub mod acp;
 mod budget;
 pub mod claude;
 pub mod codex;

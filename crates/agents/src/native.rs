@@ -29,6 +29,7 @@ mod context;
 mod doom;
 mod failure;
 mod fill;
+mod gate;
 mod guidance;
 mod history;
 pub mod limits;
@@ -62,6 +63,7 @@ use permission::Permissions;
 use tools::Bench;
 
 pub use agent::built_in;
+pub(crate) use gate::{Gate, root};
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
 pub(crate) use title::is_default;
@@ -69,6 +71,7 @@ pub use tools::{
     BroughtCall, BroughtOutput, BroughtTool, Counter, SandboxOptions, Skill, ToolOptions, Toolbox,
     read_address,
 };
+pub(crate) use tools::{Failure, blocking, object};
 
 /// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]

@@ -31,6 +31,7 @@ const ROOMS: &[Room] = &[
     Room {
         name: "agents",
         uses: &["engine", "llm", "protocol", "reach", "sse", "workspace"],
+        // The checker of the lifecycle is the client's.
         tests_use: &["client", "store"],
     },
     Room { name: "plugins", uses: &["engine", "protocol", "reach", "workspace"], tests_use: &[] },

@@ -17,35 +17,35 @@ use super::tools::Failure;
 
 /// What a tool wants to do.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wish {
+pub(crate) struct Wish {
     /// Which permission it needs.
-    pub(super) permission: Cow<'static, str>,
+    pub(crate) permission: Cow<'static, str>,
     /// What it needs it for. All of it has to be allowed.
-    pub(super) patterns: Vec<Pattern>,
+    pub(crate) patterns: Vec<Pattern>,
     /// What a reply of `always` allows from then on.
-    pub(super) always: Vec<String>,
+    pub(crate) always: Vec<String>,
     /// For showing it well.
-    pub(super) metadata: Extra,
+    pub(crate) metadata: Extra,
 }
 
 /// One thing a permission is needed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern {
-    pub(super) text: String,
+pub(crate) struct Pattern {
+    pub(crate) text: String,
     /// Whether the text may mean more than it shows. An allowing rule with a wildcard is then not enough,
     /// unless it allows everything.
-    pub(super) opaque: bool,
+    pub(crate) opaque: bool,
 }
 
 impl Pattern {
-    pub(super) fn plain(text: impl Into<String>) -> Self {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), opaque: false }
     }
 }
 
 /// What the rules say.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Allowed,
     Denied(Vec<Rule>),
     Ask,
@@ -53,7 +53,7 @@ pub(super) enum Verdict {
 
 /// The rules of one step.
 #[derive(Debug, Clone)]
-pub(super) struct Permissions {
+pub(crate) struct Permissions {
     rules: Vec<Rule>,
     /// What people have allowed for good; it comes after all other rules.
     approved: Vec<Rule>,
@@ -61,8 +61,14 @@ pub(super) struct Permissions {
 
 impl Permissions {
     /// Later rules win.
-    pub(super) fn new(rules: Vec<Rule>, approved: Vec<Rule>) -> Self {
+    pub(crate) fn new(rules: Vec<Rule>, approved: Vec<Rule>) -> Self {
         Self { rules, approved }
+    }
+
+    /// Without the rules that allow whatever nobody has thought of.
+    pub(crate) fn thought_of(mut self) -> Self {
+        self.rules.retain(|rule| rule.permission != "*" || rule.action != Action::Allow);
+        self
     }
 
     /// The same rules, with what people have allowed for good by now.
@@ -118,7 +124,7 @@ impl Permissions {
     }
 
     /// Gets a permission or a reason why not. Waits for a person if the rules say so.
-    pub(super) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
+    pub(crate) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
         let now = self.by_now(turn).await;
         match now.judge(&wish) {
             Verdict::Allowed => Ok(()),

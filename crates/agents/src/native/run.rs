@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use engine::session::Turn;
 use protocol::agent_event::AgentEvent;
@@ -23,7 +22,7 @@ use super::permission::Permissions;
 use super::role::Role;
 use super::system::{self, Scene};
 use super::tools::{Bench, Setting};
-use super::{Inner, context, fill, history, limits, step, structured, title};
+use super::{Inner, context, fill, gate, history, limits, step, structured, title};
 
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
@@ -98,9 +97,7 @@ pub(super) struct Stage<'a> {
 impl<'a> Loop<'a> {
     async fn new(inner: &'a Inner, turn: &'a Turn) -> Flow<Self> {
         let session = &turn.session;
-        let root = Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
-            .map_err(|error| format!("the session's directory cannot be used: {error}"));
-        let root = or_end(root)?;
+        let root = or_end(gate::root(session))?;
         let meter = or_end(Meter::start(&inner.options.budget, turn).await)?;
         let depth = or_end(turn.depth().await)?;
         let found = timeout(limits::GUIDANCE, inner.options.instructions.find(session)).await;

@@ -37,6 +37,7 @@ use workspace::files::Root;
 use crate::snapshots::Changes;
 
 use super::background::Background;
+use super::gate::Gate;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
@@ -44,7 +45,7 @@ pub use brought::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};
-pub(super) use paths::away;
+pub(crate) use paths::blocking;
 pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
 pub(super) use task::{report, told};
@@ -117,6 +118,17 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Whom to ask whether it may be done.
+    pub(super) fn gate(&self) -> Gate<'_> {
+        Gate {
+            turn: self.turn,
+            root: self.root,
+            permissions: self.permissions,
+            readable: self.options.readable().collect(),
+            call: Some(self.id),
+        }
+    }
+
     /// Shows how far it got.
     pub(super) async fn progress(&self, title: Option<String>, metadata: Extra) {
         if self.by == By::Template {
@@ -155,7 +167,7 @@ impl Output {
 
 /// Why a call did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The model can do something about it.
     Error(String),
     /// A person refused; the turn ends after this step.
@@ -183,7 +195,7 @@ impl From<workspace::search::Error> for Failure {
 }
 
 /// An object out of a [`serde_json::json!`] literal.
-pub(super) fn object(value: Value) -> Extra {
+pub(crate) fn object(value: Value) -> Extra {
     match value {
         Value::Object(object) => object,
         _ => Extra::new(),

@@ -14,6 +14,13 @@ use protocol::{
 };
 use store::files::{Environment, permission};
 
+/// The rules that hold for everybody.
+pub(super) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
+    let home = environment.home();
+    let written = config.permission.as_ref().map(|written| permission::rules(written, home.as_deref()));
+    defaults().into_iter().chain(written.unwrap_or_default()).collect()
+}
+
 /// The agents, the default one first: that is the one prompts get that name none.
 pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dyn External>]) -> Vec<Agent> {
     let home = environment.home();

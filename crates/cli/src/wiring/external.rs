@@ -6,8 +6,10 @@ use std::{
 };
 
 use ::agents::{
+    acp::{self, Acp},
     claude,
     codex::Codex,
+    external::{Bounds, Keeping, Patience},
     roster::{
         About, DEFAULT_MODEL, External, IDLE, Program, Watched,
         known::{self, ACP, KNOWN, Kind, Known},
@@ -19,7 +21,7 @@ use server::instance::Invalid;
 use store::files::Environment;
 
 pub(crate) use super::settings::site;
-use super::{ground::Ground, settings::Settings};
+use super::{agents, ground::Ground, options, settings::Settings};
 use crate::environment;
 
 /// Characters of a name in `acp`, besides letters and digits.
@@ -167,7 +169,7 @@ pub(super) fn runners(ground: &Ground, settings: &Settings) -> Result<Vec<Arc<dy
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
-    Ok(usable.filter_map(|candidate| runner(ground, candidate)).map(watch).collect())
+    Ok(usable.filter_map(|candidate| runner(ground, settings, candidate)).map(watch).collect())
 }
 
 fn program(ground: &Ground, candidate: &Candidate) -> Program {
@@ -184,7 +186,7 @@ fn program(ground: &Ground, candidate: &Candidate) -> Program {
 }
 
 /// The runner for an agent, if there is one.
-fn runner(ground: &Ground, candidate: &Candidate) -> Option<Arc<dyn External>> {
+fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Option<Arc<dyn External>> {
     let program = program(ground, candidate);
     match candidate.kind {
         Kind::Codex => {
@@ -195,7 +197,8 @@ fn runner(ground: &Ground, candidate: &Candidate) -> Option<Arc<dyn External>> {
             let (options, clock) = (claude::Options::of(&program), ground.clock.clone());
             Some(Arc::new(claude::Claude::new(about, options, clock, ground.wakes.wake())))
         }
-        Kind::OpenCode | Kind::Acp => None,
+        Kind::Acp => Some(Arc::new(acp(ground, settings, candidate, program))),
+        Kind::OpenCode => None,
     }
 }
 
@@ -208,6 +211,29 @@ fn about(candidate: &Candidate, description: &str, abilities: Abilities) -> Abou
         has_providers: false,
         abilities,
     }
+}
+
+/// An agent that speaks the Agent Client Protocol.
+fn acp(ground: &Ground, settings: &Settings, candidate: &Candidate, program: Program) -> Acp {
+    let config = &settings.loaded.config;
+    let description = format!("{}, over the Agent Client Protocol.", candidate.name);
+    // Many name their models with a provider, and each knows best which it has.
+    let about = About { has_providers: true, ..about(candidate, &description, acp::Options::ABILITIES) };
+    let options = acp::Options {
+        about,
+        command: program.command,
+        environment: program.environment,
+        hidden: program.hidden,
+        mode: program.mode,
+        rules: agents::rules(&settings.environment, config),
+        servers: config.mcp.clone(),
+        sandbox: config.sandbox.and_then(options::sandbox),
+        bounds: Bounds::default(),
+        patience: Patience::default(),
+        keeping: Keeping { idle: program.idle, ..Keeping::default() },
+        clock: Arc::clone(&ground.clock),
+    };
+    Acp::new(options, ground.wakes.wake())
 }
 
 #[cfg(test)]

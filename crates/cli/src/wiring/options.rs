@@ -108,7 +108,7 @@ pub(super) fn continuation(config: &Config) -> Policy {
 }
 
 /// What commands may touch. One that cannot be kept up is no reason not to start: commands will be refused.
-fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
+pub(super) fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
     let (mode, network) = (written.mode(), written.network());
     if mode == SandboxMode::Off {
         return None;

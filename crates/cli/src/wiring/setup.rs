@@ -105,8 +105,9 @@ impl Setup {
 /// Whether other people's agents are set up alike. If so their processes may go on.
 fn has_same_agents(one: &Settings, other: &Settings) -> bool {
     let about = |settings: &Settings| {
-        let Config { agents, acp, snapshot, budget, .. } = settings.loaded.config.clone();
-        (agents, acp, snapshot, budget)
+        let Config { agents, acp, snapshot, budget, permission, mcp, sandbox, .. } =
+            settings.loaded.config.clone();
+        (agents, acp, snapshot, budget, permission, mcp, sandbox)
     };
     about(one) == about(other)
 }

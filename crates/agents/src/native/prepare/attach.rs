@@ -16,7 +16,7 @@ use super::address::Address;
 use super::{DIRECTORY, Piece, is_text, name};
 use crate::native::mcp::Content;
 use crate::native::permission::{Pattern, Permissions, Verdict, Wish};
-use crate::native::{Inner, agent, limits, system, tools};
+use crate::native::{Inner, agent, gate, limits, system, tools};
 
 /// Why something is not attached that nobody could read in time.
 const LATE: &str = "reading it takes too long";
@@ -185,7 +185,7 @@ impl<'a> Desk<'a> {
             Ok::<_, files::Error>((place, relative, away))
         });
         let (place, relative, away) = found.await?.map_err(|error| error.to_string())?;
-        for wish in away.map(|away| tools::away(&[away])).into_iter().chain([reading(relative)]) {
+        for wish in away.map(|away| gate::away(&[away])).into_iter().chain([reading(relative)]) {
             self.permit(&wish)?;
         }
         Ok(place)

@@ -1,7 +1,5 @@
 //! `bash`: a command line.
 
-mod permit;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,7 +71,7 @@ impl Tool for Bash {
             let usual = match call.by {
                 By::Person => limits::LONGEST_COMMAND,
                 By::Model | By::Template => {
-                    permit::permit(call, &input.command, &directory).await?;
+                    call.gate().command(&input.command, &directory).await?;
                     limits::COMMAND
                 }
             };

@@ -41,7 +41,7 @@ impl SandboxOptions {
     }
 
     /// The sandbox for a command; nothing if it may do whatever the user may.
-    pub(super) async fn around(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
+    pub(crate) async fn around(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
         let writable = match self.mode {
             SandboxMode::Off => return Ok(None),
             SandboxMode::ReadOnly => Vec::new(),

@@ -5,23 +5,43 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use workspace::files::Root;
 
-use super::super::{Call, Failure, object, paths};
+use super::{Gate, away};
 use crate::native::permission::{Command, Pattern, Place, Verdict, Wish, commands};
+use crate::native::tools::{Failure, blocking, object};
 
 /// Files outside of the project that nobody needs to be asked about.
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
-/// Gets permission for every command of a line and every place outside of the project that it names.
-pub(super) async fn permit(call: &Call<'_>, line: &str, directory: &Path) -> Result<(), Failure> {
-    let commands = commands(line);
-    let wish = wish(line, &commands);
-    let denied = matches!(call.permissions.judge(&wish), Verdict::Denied(_));
-    let away = if denied { None } else { away(call, commands, directory).await? };
-    match away {
-        // A person who is asked about the line sees where it leads.
-        Some(away) => call.permissions.get_both(call.turn, wish, away, Some(call.id)).await,
-        None => call.permissions.get(call.turn, wish, Some(call.id)).await,
+impl Gate<'_> {
+    /// Gets permission for every command of a line and every place outside of the project that it names.
+    pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<(), Failure> {
+        let commands = commands(line);
+        let wish = wish(line, &commands);
+        let denied = matches!(self.permissions.judge(&wish), Verdict::Denied(_));
+        let away = if denied { None } else { self.places(commands, directory).await? };
+        match away {
+            // A person who is asked about the line sees where it leads.
+            Some(away) => self.permissions.get_both(self.turn, wish, away, self.call).await,
+            None => self.permissions.get(self.turn, wish, self.call).await,
+        }
+    }
+
+    /// The places outside of the project, if there are any.
+    async fn places(&self, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
+        let (root, directory) = (self.root.clone(), directory.to_owned());
+        let readable = self.readable.clone();
+        let found = blocking(move || {
+            let mut found: Vec<PathBuf> = Vec::new();
+            for place in commands.iter().flat_map(Command::places) {
+                let outside = outside(&root, &directory, place);
+                let asked = outside.filter(|path| !readable.iter().any(|known| path.starts_with(known)));
+                found.extend(asked.filter(|path| !found.contains(path)));
+            }
+            found
+        });
+        let found = found.await?;
+        Ok((!found.is_empty()).then(|| away(&found)))
     }
 }
 
@@ -40,23 +60,6 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
         always,
         metadata: object(json!({ "command": line })),
     }
-}
-
-/// The places outside of the project, if there are any.
-async fn away(call: &Call<'_>, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
-    let (root, directory) = (call.root.clone(), directory.to_owned());
-    let readable: Vec<PathBuf> = call.options.readable().collect();
-    let found = paths::blocking(move || {
-        let mut found: Vec<PathBuf> = Vec::new();
-        for place in commands.iter().flat_map(Command::places) {
-            let outside = outside(&root, &directory, place);
-            let asked = outside.filter(|path| !readable.iter().any(|known| path.starts_with(known)));
-            found.extend(asked.filter(|path| !found.contains(path)));
-        }
-        found
-    });
-    let found = found.await?;
-    Ok((!found.is_empty()).then(|| paths::away(&found)))
 }
 
 /// The directory outside of the project that a place is in.

@@ -1,0 +1,282 @@
+//! What an agent asks of us while it works: permissions, answers, files and commands. Everything is done under the
+//! rules that hold for the native loop, and by its code.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::session::Turn;
+use protocol::AgentEvent;
+use protocol::agent_event::{Answer, Ask};
+use protocol::config::SandboxMode;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use workspace::diff;
+use workspace::files::{self, Root};
+
+use super::limits;
+use super::matter::Matter;
+use super::question;
+use super::terminal::{self, Terminals};
+use super::wire::{
+    CreateTerminal, Elicitation, OfTerminal, OptionKind, PermissionOption, ReadTextFile, WriteTextFile,
+};
+use crate::jsonrpc::{Fault, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::native::permission::{Pattern, Permissions, Wish};
+use crate::native::{Failure, Gate, SandboxOptions, blocking, object};
+
+/// Whoever answers an agent's requests in one turn.
+pub(super) struct Desk<'a> {
+    pub(super) turn: &'a Turn,
+    pub(super) root: Root,
+    pub(super) permissions: Permissions,
+    /// Whether nobody is to be asked anything.
+    pub(super) bypass: bool,
+    pub(super) hidden: &'a [String],
+    pub(super) sandbox: Option<&'a SandboxOptions>,
+    pub(super) terminals: Terminals,
+    granted: Mutex<Granted>,
+}
+
+/// What was permitted in this turn, so that nobody is asked again when it is done through us.
+#[derive(Debug, Default)]
+struct Granted {
+    commands: BTreeSet<String>,
+    files: BTreeSet<PathBuf>,
+}
+
+/// An answer, and whether a person has refused.
+pub(super) struct Decided {
+    pub(super) answer: Value,
+    pub(super) refused: bool,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        root: Root,
+        permissions: Permissions,
+        bypass: bool,
+        hidden: &'a [String],
+        sandbox: Option<&'a SandboxOptions>,
+    ) -> Self {
+        let (terminals, granted) = (Terminals::default(), Mutex::default());
+        Self { turn, root, permissions, bypass, hidden, sandbox, terminals, granted }
+    }
+
+    fn granted(&self) -> MutexGuard<'_, Granted> {
+        // Every change of it is complete in itself.
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gate<'g>(&'g self, permissions: &'g Permissions, call: Option<&'g str>) -> Gate<'g> {
+        Gate { turn: self.turn, root: &self.root, permissions, readable: Vec::new(), call }
+    }
+
+    /// Decides about a tool call and picks the option that says so.
+    pub(super) async fn decide(&self, call: &str, matter: Matter, options: &[PermissionOption]) -> Decided {
+        let verdict = if self.bypass { Ok(()) } else { self.permit(call, &matter).await };
+        let stopped = self.turn.cancellation().is_cancelled();
+        let (wanted, refused) = match verdict {
+            // What is allowed for good is remembered here, and only here: the agent may mean more by it.
+            Ok(()) => ([OptionKind::AllowOnce, OptionKind::AllowAlways], false),
+            Err(Failure::Error(_)) => ([OptionKind::RejectOnce, OptionKind::RejectAlways], false),
+            Err(Failure::Refused(_)) if !stopped => {
+                ([OptionKind::RejectOnce, OptionKind::RejectAlways], true)
+            }
+            Err(Failure::Refused(_) | Failure::Cancelled) => return Decided::cancelled(false),
+        };
+        let option = wanted.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
+        match option {
+            Some(option) => {
+                let outcome = json!({ "outcome": "selected", "optionId": option.option_id });
+                Decided { answer: json!({ "outcome": outcome }), refused }
+            }
+            None => Decided::cancelled(refused),
+        }
+    }
+
+    async fn permit(&self, call: &str, matter: &Matter) -> Result<(), Failure> {
+        let gate = self.gate(&self.permissions, Some(call));
+        match matter {
+            Matter::Command { line } => {
+                gate.command(line, self.root.directory()).await?;
+                self.granted().commands.insert(line.clone());
+            }
+            Matter::Files { permission, files, diff } => {
+                let mut paths = Vec::new();
+                for file in files {
+                    paths.push(gate.locate(file, *permission == "read").await?);
+                }
+                let shown = paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(", ");
+                let metadata = object(json!({ "filepath": shown, "diff": diff }));
+                gate.permit(permission, &paths, metadata).await?;
+                if *permission == "edit" {
+                    self.granted().files.extend(paths);
+                }
+            }
+            Matter::Address { url } => {
+                let wish = Wish {
+                    permission: "webfetch".into(),
+                    patterns: vec![Pattern::plain(url)],
+                    always: vec!["*".to_owned()],
+                    metadata: object(json!({ "url": url })),
+                };
+                self.permissions.get(self.turn, wish, Some(call)).await?;
+            }
+            Matter::Other { tool, title, input } => {
+                let wish = Wish {
+                    permission: tool.clone().into(),
+                    patterns: vec![Pattern::plain("*")],
+                    always: vec!["*".to_owned()],
+                    metadata: object(json!({ "title": title, "input": input })),
+                };
+                self.permissions.clone().thought_of().get(self.turn, wish, Some(call)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a person to fill in a form.
+    pub(super) async fn question(&self, form: &Elicitation) -> Decided {
+        let Some((questions, fields)) = question::questions(form) else {
+            return Decided { answer: json!({ "action": "decline" }), refused: false };
+        };
+        let ask = Ask::Question { questions, call: form.tool_call_id.clone() };
+        match self.turn.ask(ask).await {
+            Answer::Answers(answers) => {
+                let content = question::content(&fields, &answers);
+                Decided { answer: json!({ "action": "accept", "content": content }), refused: false }
+            }
+            Answer::Withdrawn => Decided { answer: json!({ "action": "cancel" }), refused: false },
+            Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
+                Decided { answer: json!({ "action": "decline" }), refused: true }
+            }
+        }
+    }
+
+    /// Does what an agent lets us do for it.
+    pub(super) async fn serve(&self, method: &str, params: Value) -> Result<Value, Fault> {
+        match method {
+            "fs/read_text_file" => self.read(parse(params)?).await.map_err(fault),
+            "fs/write_text_file" => self.write(parse(params)?).await.map_err(fault),
+            "terminal/create" => self.create(parse(params)?).await,
+            "terminal/output" => self.terminals.output(&parse::<OfTerminal>(params)?.terminal_id),
+            "terminal/wait_for_exit" => self.terminals.wait(&parse::<OfTerminal>(params)?.terminal_id).await,
+            "terminal/kill" => self.terminals.kill(&parse::<OfTerminal>(params)?.terminal_id),
+            "terminal/release" => self.terminals.release(&parse::<OfTerminal>(params)?.terminal_id),
+            other => Err(Fault::unknown(other)),
+        }
+    }
+
+    async fn read(&self, wanted: ReadTextFile) -> Result<Value, Failure> {
+        let permissions = &self.permissions;
+        let gate = self.gate(permissions, None);
+        let path = gate.locate(&wanted.path, true).await?;
+        if !self.bypass {
+            let metadata = object(json!({ "filepath": path.to_string_lossy() }));
+            gate.permit("read", std::slice::from_ref(&path), metadata).await?;
+        }
+        let shown = path.clone();
+        let text = blocking(move || files::current(&path)).await??;
+        let text = text.ok_or_else(|| Failure::Error(format!("there is no file {}", shown.display())))?;
+        Ok(json!({ "content": lines(&text, wanted.line, wanted.limit) }))
+    }
+
+    async fn write(&self, wanted: WriteTextFile) -> Result<Value, Failure> {
+        if self.sandbox.is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
+            return Err(Failure::Error("the sandbox does not allow to write anything".to_owned()));
+        }
+        let gate = self.gate(&self.permissions, None);
+        let path = self.place(&gate, &wanted.path).await?;
+        let file = path.clone();
+        let before = blocking(move || files::current(&file)).await??;
+        if !self.bypass && !self.granted().files.contains(&path) {
+            let planned = diff::unified(
+                &path.to_string_lossy(),
+                before.as_deref().unwrap_or_default(),
+                &wanted.content,
+            );
+            let metadata = object(json!({ "filepath": path.to_string_lossy(), "diff": planned.patch }));
+            gate.permit("edit", std::slice::from_ref(&path), metadata).await?;
+        }
+        if self.turn.cancellation().is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
+        let (file, content) = (path.clone(), wanted.content);
+        blocking(move || files::write(&file, &content)).await??;
+        self.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;
+        Ok(json!({}))
+    }
+
+    /// Where a path leads, unless a person has permitted it already.
+    async fn place(&self, gate: &Gate<'_>, path: &str) -> Result<PathBuf, Failure> {
+        let (root, text) = (self.root.clone(), path.to_owned());
+        let place = blocking(move || root.locate(&text)).await??;
+        if self.bypass || self.granted().files.contains(&place.path) {
+            return Ok(place.path);
+        }
+        gate.locate(path, false).await
+    }
+
+    async fn create(&self, wanted: CreateTerminal) -> Result<Value, Fault> {
+        let gate = self.gate(&self.permissions, None);
+        let line = terminal::line(&wanted);
+        let directory = match wanted.cwd.as_deref() {
+            Some(directory) if self.bypass => self.root.directory().join(directory),
+            Some(directory) => gate.locate(directory, false).await.map_err(fault)?,
+            None => self.root.directory().to_owned(),
+        };
+        if !self.bypass && !self.granted().commands.contains(&line) {
+            gate.command(&line, Path::new(&directory)).await.map_err(fault)?;
+        }
+        let sandbox = match self.sandbox {
+            Some(sandbox) => sandbox.around(self.turn, &self.root).await.map_err(fault)?,
+            None => None,
+        };
+        if self.turn.cancellation().is_cancelled() {
+            return Err(fault(Failure::Cancelled));
+        }
+        self.terminals.create(&wanted, directory, self.hidden, sandbox)
+    }
+}
+
+impl Decided {
+    fn cancelled(refused: bool) -> Self {
+        Self { answer: json!({ "outcome": { "outcome": "cancelled" } }), refused }
+    }
+}
+
+fn parse<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
+    serde_json::from_value(params).map_err(|error| Fault::new(INVALID_PARAMS, error.to_string()))
+}
+
+fn fault(failure: Failure) -> Fault {
+    let message = match failure {
+        Failure::Error(message) | Failure::Refused(message) => message,
+        Failure::Cancelled => "the turn was stopped".to_owned(),
+    };
+    Fault::new(INTERNAL_ERROR, message)
+}
+
+/// Some lines of a text, counted from 1.
+fn lines(text: &str, first: Option<usize>, count: Option<usize>) -> String {
+    let skip = first.unwrap_or(1).saturating_sub(1);
+    let taken: String = text.split_inclusive('\n').skip(skip).take(count.unwrap_or(usize::MAX)).collect();
+    let end = (0..=limits::FILE.min(taken.len())).rev().find(|end| taken.is_char_boundary(*end));
+    taken.get(..end.unwrap_or_default()).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        let text = "one\ntwo\nthree";
+        assert_eq!(lines(text, None, None), text);
+        assert_eq!(lines(text, Some(2), Some(1)), "two\n");
+        assert_eq!(lines(text, Some(0), Some(2)), "one\ntwo\n");
+        assert_eq!(lines(text, Some(9), None), "");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a permission is asked for.
+
+use protocol::Extra;
+
+use super::tool::Tool;
+use super::wire::Kind;
+
+/// What a tool call is about, as far as permissions go.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Matter {
+    /// A command line.
+    Command {
+        /// The line.
+        line: String,
+    },
+    /// Files to look at or to change.
+    Files {
+        /// Which permission that needs.
+        permission: &'static str,
+        /// The files, as the agent names them.
+        files: Vec<String>,
+        /// What would change.
+        diff: String,
+    },
+    /// Something in the web.
+    Address {
+        /// Where.
+        url: String,
+    },
+    /// Something else.
+    Other {
+        /// The tool.
+        tool: String,
+        /// What it says about itself.
+        title: String,
+        /// What it is called with.
+        input: Extra,
+    },
+}
+
+impl Matter {
+    /// What a tool call is about.
+    pub(super) fn of(tool: &Tool) -> Self {
+        let files = tool.files();
+        match tool.kind() {
+            Some(Kind::Execute) => {
+                // An agent that does not say what it runs has at least a title for it.
+                let line = tool.command().or_else(|| tool.title().map(str::to_owned));
+                if let Some(line) = line {
+                    return Self::Command { line };
+                }
+            }
+            Some(kind @ (Kind::Edit | Kind::Delete | Kind::Move | Kind::Read | Kind::Search))
+                if !files.is_empty() =>
+            {
+                let looks = matches!(kind, Kind::Read | Kind::Search);
+                let diff = tool.diffs().map(|diff| diff.patch).collect::<Vec<_>>().join("\n");
+                return Self::Files { permission: if looks { "read" } else { "edit" }, files, diff };
+            }
+            Some(Kind::Fetch) => {
+                if let Some(url) = tool.url() {
+                    return Self::Address { url: url.to_owned() };
+                }
+            }
+            _ => {}
+        }
+        let title = tool.title().unwrap_or_default().to_owned();
+        Self::Other { tool: tool.tool(), title, input: tool.input() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn matter(mut call: Value) -> Matter {
+        call["toolCallId"] = "1".into();
+        let mut tool = Tool::new("1");
+        tool.amend(serde_json::from_value(call).unwrap());
+        Matter::of(&tool)
+    }
+
+    #[test]
+    fn what_is_asked_for_is_told_by_kind() {
+        let line = |line: &str| Matter::Command { line: line.to_owned() };
+        assert_eq!(
+            matter(json!({ "kind": "execute", "rawInput": { "command": "make" }, "title": "x" })),
+            line("make")
+        );
+        assert_eq!(matter(json!({ "kind": "execute", "title": "make all" })), line("make all"));
+        let edit = matter(json!({
+            "kind": "edit", "locations": [{ "path": "/p/b" }],
+            "content": [{ "type": "diff", "path": "/p/a", "oldText": "1\n", "newText": "2\n" }],
+        }));
+        let Matter::Files { permission: "edit", files, diff } = edit else { panic!("{edit:?}") };
+        assert_eq!(files, ["/p/a", "/p/b"]);
+        assert!(diff.contains("-1\n+2\n"), "{diff}");
+        let read = matter(json!({ "kind": "read", "rawInput": { "file_path": "/p/a" } }));
+        assert!(matches!(read, Matter::Files { permission: "read", .. }), "{read:?}");
+        let fetch = matter(json!({ "kind": "fetch", "rawInput": { "url": "https://example.com" } }));
+        assert_eq!(fetch, Matter::Address { url: "https://example.com".to_owned() });
+    }
+
+    #[test]
+    fn what_is_not_known_is_asked_for_by_name() {
+        for call in [
+            json!({ "kind": "switch_mode", "title": "Ready?" }),
+            json!({ "kind": "edit", "title": "Ready?" }),
+        ] {
+            assert!(matches!(matter(call.clone()), Matter::Other { .. }), "{call}");
+        }
+        let named = matter(
+            json!({ "kind": "other", "name": "deploy", "title": "Deploy it", "rawInput": { "to": "moon" } }),
+        );
+        let input = Extra::from_iter([("to".to_owned(), "moon".into())]);
+        assert_eq!(named, Matter::Other { tool: "deploy".to_owned(), title: "Deploy it".to_owned(), input });
+    }
+}

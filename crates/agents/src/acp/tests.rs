@@ -1,0 +1,7 @@
+mod mapping;
+mod matrix;
+mod recordings;
+mod replay;
+mod scripts;
+mod turns;
+mod world;

@@ -1,0 +1,372 @@
+//! From what an agent says to what the session is told. Pure: bytes have become [`Update`]s before, and what comes out
+//! is emitted afterwards.
+//!
+//! The protocol has no word for a step. Words after tools that are over are the next step, since that is when a model
+//! was asked again; tools that are still open keep their step open.
+
+use std::collections::BTreeMap;
+
+use protocol::message::Finish;
+use protocol::number::Number;
+use protocol::session::{CacheTokens, Tokens};
+use protocol::{AgentEvent, Extra, MessageError, Millis, Rest, Todo, TurnEnd};
+use serde_json::Value;
+
+use super::limits;
+use super::tool::{self, Tool};
+use super::wire::{self, Answered, Chunk, Cost, PlanEntry, SessionInfo, StopReason, Update};
+
+/// What is known about one turn.
+#[derive(Debug, Default)]
+pub(super) struct Translation {
+    /// Whether a step is open.
+    open: bool,
+    /// Whether tools of the open step are over.
+    acted: bool,
+    speech: Option<Speech>,
+    /// How many texts there were.
+    spoken: usize,
+    tools: BTreeMap<String, Tool>,
+    /// What commands have written that the agent lets us run.
+    terminals: BTreeMap<String, String>,
+    /// What the session has cost, and how much of it was told.
+    spent: Spent,
+    /// Which retry the agent waits for.
+    retry: Option<u32>,
+    /// Why the turn has failed, from an agent that does not say so in the end.
+    failure: Option<String>,
+    /// Whether a person has refused something, and nothing came of the turn since.
+    refused: bool,
+}
+
+/// Words that are being said.
+#[derive(Debug)]
+struct Speech {
+    key: String,
+    thought: bool,
+    id: Option<String>,
+}
+
+/// What a session has cost, in dollars. Agents tell what it was altogether.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    known: f64,
+    told: f64,
+}
+
+/// Whether the agent says that it works, which the protocol itself has no word for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    Working,
+    Idle,
+}
+
+impl Translation {
+    /// A turn in a session that has cost this much.
+    pub(super) fn new(cost: f64) -> Self {
+        Self { spent: Spent { known: cost, told: cost }, ..Self::default() }
+    }
+
+    /// What the session has cost.
+    pub(super) fn cost(&self) -> f64 {
+        self.spent.known
+    }
+
+    /// The turn begins.
+    pub(super) fn begin(&mut self) -> Vec<AgentEvent> {
+        self.open = true;
+        vec![AgentEvent::step_started()]
+    }
+
+    /// A person has refused something.
+    pub(super) fn refuse(&mut self) {
+        self.refused = true;
+    }
+
+    /// Something happened.
+    pub(super) fn update(&mut self, update: Update, now: Millis) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        match update {
+            Update::AgentMessageChunk(chunk) => self.chunk(chunk, false, &mut events),
+            Update::AgentThoughtChunk(chunk) => self.chunk(chunk, true, &mut events),
+            Update::ToolCall(call) => self.tool(call, true, &mut events),
+            Update::ToolCallUpdate(call) => self.tool(call, false, &mut events),
+            Update::Plan(plan) => {
+                events.push(AgentEvent::Todos(plan.entries.into_iter().map(todo).collect()));
+            }
+            Update::UsageUpdate(usage) => self.spend(usage.cost),
+            Update::SessionInfoUpdate(info) => self.info(info, now, &mut events),
+            Update::StateUpdate(_) | Update::Other => {}
+        }
+        events
+    }
+
+    /// The agent's commands have written this so far.
+    pub(super) fn written(&mut self, outputs: impl IntoIterator<Item = (String, String)>) {
+        self.terminals.extend(outputs);
+    }
+
+    /// Whether tools are at work.
+    pub(super) fn is_acting(&self) -> bool {
+        self.tools.values().any(|tool| !tool.is_over())
+    }
+
+    /// A call as the session knows it, for somebody who asks about it.
+    pub(super) fn known(&self, id: &str) -> Option<&Tool> {
+        self.tools.get(id)
+    }
+
+    fn chunk(&mut self, chunk: Chunk, thought: bool, events: &mut Vec<AgentEvent>) {
+        let Some(text) = tool::words(&chunk.content).filter(|text| !text.is_empty()) else { return };
+        // An agent that fails this way says why in a message of its own.
+        if let Some(failure) = &mut self.failure
+            && chunk.message_id.is_none()
+        {
+            failure.push_str(&text);
+            return;
+        }
+        self.resume(events);
+        self.next_step(events);
+        self.refused = false;
+        let goes_on = self
+            .speech
+            .as_ref()
+            .is_some_and(|speech| speech.thought == thought && speech.id == chunk.message_id);
+        if !goes_on {
+            self.hush(events);
+            self.speak(thought, chunk.message_id, events);
+        }
+        let Some(Speech { key, .. }) = &self.speech else { return };
+        let (key, delta) = (key.clone(), text);
+        events.push(if thought {
+            AgentEvent::ReasoningDelta { key, delta }
+        } else {
+            AgentEvent::TextDelta { key, delta }
+        });
+    }
+
+    fn speak(&mut self, thought: bool, id: Option<String>, events: &mut Vec<AgentEvent>) {
+        self.spoken += 1;
+        let key = self.spoken.to_string();
+        events.push(if thought {
+            AgentEvent::ReasoningStarted { key: key.clone() }
+        } else {
+            AgentEvent::TextStarted { key: key.clone() }
+        });
+        self.speech = Some(Speech { key, thought, id });
+    }
+
+    /// Ends what is being said.
+    fn hush(&mut self, events: &mut Vec<AgentEvent>) {
+        match self.speech.take() {
+            Some(Speech { key, thought: true, .. }) => {
+                events.push(AgentEvent::ReasoningEnded { key, metadata: None });
+            }
+            Some(Speech { key, thought: false, .. }) => events.push(AgentEvent::TextEnded { key }),
+            None => {}
+        }
+    }
+
+    /// Opens the next step if the tools of this one are over, or if there is none.
+    fn next_step(&mut self, events: &mut Vec<AgentEvent>) {
+        if self.open && self.acted && !self.is_acting() {
+            events.push(finished(Finish::ToolCalls, Tokens::default(), 0.0, None));
+            self.open = false;
+            self.acted = false;
+        }
+        if !self.open {
+            events.extend(self.begin());
+        }
+    }
+
+    fn tool(&mut self, call: wire::ToolCall, new: bool, events: &mut Vec<AgentEvent>) {
+        let id = call.tool_call_id.clone();
+        // What became of a call of an earlier turn is of no interest to this one.
+        let stray = !new && call.title.is_none() && call.kind.is_none() && call.raw_input.is_none();
+        if self.tools.get(&id).map_or(stray, Tool::is_over) || self.tools.len() >= limits::TOOLS {
+            return;
+        }
+        self.resume(events);
+        self.hush(events);
+        if !self.open {
+            events.extend(self.begin());
+        }
+        let tool = self.tools.entry(id.clone()).or_insert_with(|| Tool::new(&id));
+        tool.amend(call);
+        let told = tool.tell(&self.terminals);
+        self.acted |= tool.is_over();
+        // A call that fails after a refusal is the refused one.
+        let failed = told.iter().any(|event| matches!(event, AgentEvent::ToolFailed { .. }));
+        self.refused &= failed || told.is_empty();
+        events.extend(told);
+    }
+
+    fn spend(&mut self, cost: Option<Cost>) {
+        let Some(cost) = cost.filter(|cost| cost.currency == "USD" && cost.amount.is_finite()) else {
+            return;
+        };
+        // An agent that was started again may have begun to count anew.
+        if cost.amount < self.spent.known {
+            self.spent.told -= self.spent.known;
+        }
+        self.spent.known = cost.amount;
+    }
+
+    fn info(&mut self, info: SessionInfo, now: Millis, events: &mut Vec<AgentEvent>) {
+        if let Some(title) = info.title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty())
+        {
+            events.push(AgentEvent::Titled(title));
+        }
+        match activity(&info.meta) {
+            Some("systemError") => {
+                self.failure.get_or_insert_default();
+            }
+            Some("active") => self.resume(events),
+            _ => {}
+        }
+        let Some(error) = info.meta.pointer("/codex/error") else { return };
+        let message =
+            error.get("message").and_then(Value::as_str).unwrap_or("the agent asks its model again");
+        if error.get("willRetry").and_then(Value::as_bool) == Some(true) {
+            let attempt = self.retry.unwrap_or_default() + 1;
+            self.retry = Some(attempt);
+            events.push(AgentEvent::Retrying { attempt, message: message.to_owned(), next: now });
+        } else {
+            self.failure = Some(message.to_owned());
+        }
+    }
+
+    /// The agent does not wait any more.
+    fn resume(&mut self, events: &mut Vec<AgentEvent>) {
+        if self.retry.take().is_some() {
+            events.push(AgentEvent::Resumed);
+        }
+    }
+
+    /// The agent has answered the prompt: closes the step.
+    pub(super) fn answered(&mut self, answered: &Answered) -> (Vec<AgentEvent>, TurnEnd) {
+        let failed = |message: String| TurnEnd::Error(MessageError::unknown(message));
+        let (reason, end) = match (answered.stop_reason, self.failure.take()) {
+            (_, Some(failure)) if failure.trim().is_empty() => {
+                (Finish::Error, failed("the agent failed and did not say why".to_owned()))
+            }
+            (_, Some(failure)) => (Finish::Error, failed(plain(failure.trim()))),
+            (StopReason::EndTurn | StopReason::Cancelled, _) if self.refused => {
+                (Finish::Stop, TurnEnd::Blocked)
+            }
+            (StopReason::EndTurn, _) => (Finish::Stop, TurnEnd::Completed),
+            (StopReason::MaxTokens, _) => (Finish::Length, TurnEnd::Completed),
+            (StopReason::MaxTurnRequests, _) => {
+                let message = "the agent has asked its model as often as it may in one turn".to_owned();
+                (Finish::Unknown, TurnEnd::Budget { message })
+            }
+            (StopReason::Refusal, _) => {
+                let message = "the agent's model refused to answer".to_owned();
+                let error = MessageError::ContentFilter { message, extra: Rest::NONE };
+                (Finish::ContentFilter, TurnEnd::Error(error))
+            }
+            (StopReason::Cancelled, _) => (
+                Finish::Unknown,
+                failed("the agent stopped as if it had been told to; nobody had".to_owned()),
+            ),
+            (StopReason::Other, _) => {
+                (Finish::Unknown, failed("the agent stopped for a reason that is not known here".to_owned()))
+            }
+        };
+        let error = if let TurnEnd::Error(error) = &end { Some(error.clone()) } else { None };
+        (self.finish(reason, tokens(answered.usage), error), end)
+    }
+
+    /// Closes the step.
+    pub(super) fn finish(
+        &mut self,
+        reason: Finish,
+        tokens: Tokens,
+        error: Option<MessageError>,
+    ) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        self.resume(&mut events);
+        self.hush(&mut events);
+        if !self.open {
+            return events;
+        }
+        let cost = (self.spent.known - self.spent.told).max(0.0);
+        self.spent.told = self.spent.known;
+        self.open = false;
+        events.push(finished(reason, tokens, cost, error));
+        events
+    }
+}
+
+/// Whether an update says by itself that the agent works or does not.
+pub(super) fn says(update: &Update) -> Option<Activity> {
+    let word = match update {
+        Update::SessionInfoUpdate(info) => activity(&info.meta)?,
+        Update::StateUpdate(state) => state.state.as_str(),
+        _ => return None,
+    };
+    match word {
+        "active" | "running" => Some(Activity::Working),
+        "idle" | "systemError" => Some(Activity::Idle),
+        _ => None,
+    }
+}
+
+/// Whether an update is something an agent does, as opposed to something about it.
+pub(super) fn is_work(update: &Update) -> bool {
+    match update {
+        Update::AgentMessageChunk(chunk) | Update::AgentThoughtChunk(chunk) => {
+            tool::words(&chunk.content).is_some_and(|text| !text.is_empty())
+        }
+        Update::ToolCall(_) => true,
+        _ => says(update) == Some(Activity::Working),
+    }
+}
+
+fn activity(meta: &Value) -> Option<&str> {
+    meta.pointer("/codex/threadStatus/type")?.as_str()
+}
+
+/// The sentence in an error that is written as a provider sent it.
+fn plain(failure: &str) -> String {
+    let sent: Option<Value> = serde_json::from_str(failure).ok();
+    let sentence = sent.as_ref().and_then(|sent| sent.pointer("/error/message")?.as_str());
+    sentence.unwrap_or(failure).to_owned()
+}
+
+fn todo(entry: PlanEntry) -> Todo {
+    Todo {
+        content: entry.content,
+        status: entry.status.unwrap_or_else(|| "pending".to_owned()),
+        priority: entry.priority.unwrap_or_else(|| "medium".to_owned()),
+        extra: Extra::new(),
+    }
+}
+
+fn finished(reason: Finish, tokens: Tokens, cost: f64, error: Option<MessageError>) -> AgentEvent {
+    AgentEvent::StepFinished { reason, tokens, cost: Number(cost), snapshot: None, patch: None, error }
+}
+
+/// Agents do not agree whether cached tokens are part of the input, and thoughts of the output; the total tells.
+fn tokens(usage: Option<wire::Usage>) -> Tokens {
+    let Some(usage) = usage else { return Tokens::default() };
+    let apart = usage.cached_read_tokens + usage.cached_write_tokens + usage.thought_tokens;
+    let all = usage.input_tokens + usage.output_tokens + apart;
+    let (mut input, mut output) = (usage.input_tokens, usage.output_tokens);
+    if usage.total_tokens.is_some_and(|total| total < all) {
+        input = input.saturating_sub(usage.cached_read_tokens + usage.cached_write_tokens);
+        output = output.saturating_sub(usage.thought_tokens);
+    }
+    Tokens {
+        total: usage.total_tokens,
+        input,
+        output,
+        reasoning: usage.thought_tokens,
+        cache: CacheTokens {
+            read: usage.cached_read_tokens,
+            write: usage.cached_write_tokens,
+            extra: Rest::NONE,
+        },
+        extra: Extra::new(),
+    }
+}
