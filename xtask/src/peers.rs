@@ -1,5 +1,5 @@
 //! Other people's programs as peers of a freshly built Baton: OpenCode's terminal interface, its `run` and its server
-//! beside it, Claude Code behind it.
+//! beside it, Claude Code and Codex behind it.
 //!
 //! The package comes from the npm registry, is kept under the target directory and runs only where there is no
 //! network but loopback: somebody else's program has no business outside.
@@ -32,13 +32,17 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     e2e::install(&repo.root().join("e2e"))?;
     let find = |package| install::find(package, &tests, &repo.target().join("peers"), &sealed);
     let (peer, claude) = (find(&install::OPENCODE)?, find(&install::CLAUDE)?);
-    println!("    opencode {} and claude {} are installed", peer.version, claude.version);
+    let codex = find(&install::CODEX)?;
+    println!(
+        "    opencode {}, claude {} and codex {} are installed",
+        peer.version, claude.version, codex.version
+    );
     let baton = repo.build_baton(Profile::Dev)?;
     // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
     let mut node = sealed.program("node", &tests);
     node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
     node.args(e2e::chosen(&tests, args)?);
     node.env("BATON_BIN", baton).env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
-    node.env("CLAUDE_BIN", &claude.program);
+    node.env("CLAUDE_BIN", &claude.program).env("CODEX_BIN", &codex.program);
     command::run(&mut node).context("see the screens and streams above")
 }

@@ -15,16 +15,23 @@ pub(crate) struct Package {
     name: &'static str,
     /// Where the packages with the programs are.
     scope: &'static str,
-    /// The program in each of them.
-    program: &'static str,
+    /// Where the program may be in each of them.
+    programs: &'static [&'static str],
 }
 
 /// OpenCode.
-pub(crate) const OPENCODE: Package = Package { name: "opencode-ai", scope: "", program: "bin/opencode" };
+pub(crate) const OPENCODE: Package = Package { name: "opencode-ai", scope: "", programs: &["bin/opencode"] };
 
 /// Claude Code.
 pub(crate) const CLAUDE: Package =
-    Package { name: "@anthropic-ai/claude-code", scope: "@anthropic-ai", program: "claude" };
+    Package { name: "@anthropic-ai/claude-code", scope: "@anthropic-ai", programs: &["claude"] };
+
+/// Codex.
+pub(crate) const CODEX: Package = Package {
+    name: "@openai/codex",
+    scope: "@openai",
+    programs: &["vendor/x86_64-unknown-linux-musl/bin/codex", "vendor/aarch64-unknown-linux-musl/bin/codex"],
+};
 
 /// An installed program.
 #[derive(Debug)]
@@ -52,9 +59,9 @@ pub(crate) fn find(package: &Package, tests: &Path, dir: &Path, sealed: &Sealed)
         command::run(&mut npm)?;
         fs::write(&copy, &wanted)?;
     }
-    let candidates = binaries(&dir.join("node_modules").join(package.scope), package.program)?;
+    let candidates = binaries(&dir.join("node_modules").join(package.scope), package.programs)?;
     let runs = |path: &PathBuf| {
-        says(path, sealed, dir).is_some_and(|answer| answer.split(' ').next() == Some(version.as_str()))
+        says(path, sealed, dir).is_some_and(|answer| answer.split_whitespace().any(|word| word == version))
     };
     let found = candidates.into_iter().find(runs);
     let name = package.name;
@@ -75,10 +82,13 @@ fn pinned(manifest: &str, package: &str) -> Result<String> {
 }
 
 /// The programs of the platform packages, the ones for older processors last.
-fn binaries(modules: &Path, program: &str) -> Result<Vec<PathBuf>> {
+fn binaries(modules: &Path, programs: &[&str]) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(modules).with_context(|| format!("cannot list {}", modules.display()))?;
-    let mut found: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path().join(program)).filter(|path| path.is_file()).collect();
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .flat_map(|entry| programs.iter().map(move |program| entry.path().join(program)))
+        .filter(|path| path.is_file())
+        .collect();
     found.sort_by_key(|path| (path.to_string_lossy().contains("baseline"), path.clone()));
     Ok(found)
 }

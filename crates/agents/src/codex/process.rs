@@ -16,6 +16,9 @@ use crate::external::{Kept, Launch, Rested};
 use crate::jsonrpc::{self, Dialect, Incoming, Link, Options};
 use crate::roster::DEFAULT_MODEL;
 
+/// The argument that makes Codex talk to programs.
+const MODE: &str = "app-server";
+
 /// A thread in a running Codex.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -129,7 +132,9 @@ fn launch(inner: &Inner, directory: &str) -> Launch {
     let program = &inner.options;
     let mut words = program.command.iter().map(OsString::from);
     let name = words.next().unwrap_or_else(|| NAME.into());
-    let mut launch = Launch::new(name, words.chain(["app-server".into()]), directory);
+    // A command that was configured may say it already.
+    let mode = (!program.command.iter().any(|word| word == MODE)).then(|| MODE.into());
+    let mut launch = Launch::new(name, words.chain(mode), directory);
     launch.environment =
         program.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
     launch.hidden = program.hidden.iter().map(OsString::from).collect();
