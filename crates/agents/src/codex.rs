@@ -28,8 +28,8 @@ use std::sync::Arc;
 use engine::ports::{Clock, Runner};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
-use protocol::TurnEnd;
 use protocol::agent::Abilities;
+use protocol::{SessionId, TurnEnd};
 
 use crate::external::{Keeper, Keeping};
 use crate::roster::{About, External};
@@ -91,6 +91,10 @@ impl External for Codex {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.0.keeper.close().boxed()
+    }
+
+    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        self.0.keeper.forget(session).boxed()
     }
 }
 
