@@ -32,6 +32,7 @@ mod fill;
 mod gate;
 mod guidance;
 mod history;
+mod hooks;
 pub mod limits;
 pub mod mcp;
 mod options;

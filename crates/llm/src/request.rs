@@ -96,6 +96,8 @@ pub struct Sampling {
     pub temperature: Option<f64>,
     /// The share of likely words that are considered.
     pub top_p: Option<f64>,
+    /// How many likely words are considered.
+    pub top_k: Option<u64>,
 }
 
 /// Bounds for an answer.

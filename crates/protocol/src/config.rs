@@ -15,6 +15,7 @@ mod permission;
 mod provider;
 mod schema;
 mod secret;
+mod webhook;
 
 use std::collections::BTreeMap;
 
@@ -43,6 +44,7 @@ pub use self::{
     },
     schema::schema,
     secret::{Headers, Secret, Settings, Variables},
+    webhook::{Address, Webhook, WebhookEvent},
 };
 use crate::{Extra, Rest};
 
@@ -179,6 +181,12 @@ pub struct Config {
     /// Baton: agents that speak the Agent Client Protocol, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub acp: AcpAgents,
+    /// Baton: whether what a turn has changed is committed when it ends; it is not unless this says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_commit: Option<bool>,
+    /// Baton: who is told outside of what happens, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub webhook: BTreeMap<String, Webhook>,
     /// Keys this version does not know; secrets are left out when they are sent.
     #[serde(flatten, serialize_with = "crate::secret::serialize")]
     #[schemars(skip)]
@@ -286,6 +294,11 @@ mod tests {
         all["continuation"] = json!({
             "enabled": true, "rounds": 5, "stagnant_rounds": 2, "tokens": 1000, "minutes": 1.5, "countdown_ms": 2000,
         });
+        all["auto_commit"] = true.into();
+        all["webhook"] = json!({ "chat": {
+            "url": "https://hooks.test", "events": ["turn.end", "session.error"], "private_addresses": true,
+            "enabled": false,
+        } });
         all
     }
 

@@ -5,6 +5,7 @@
 
 mod call;
 mod changes;
+mod commit;
 mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub use call::Error;
 use call::ask;
 pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
+pub use commit::{Committed, MAX_FILES, Wish};
 pub use worktree::{Worktree, worktrees_of};
 
 /// How long one question to git may take. The root commit of a very large history is the slow one.

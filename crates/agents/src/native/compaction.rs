@@ -9,6 +9,7 @@ pub(super) mod summary;
 mod tail;
 mod window;
 
+use engine::ports::hooks::{Autocontinue, AutocontinueChoice};
 use llm::{Message, Purpose, UserContent};
 use protocol::agent_event::Speaker;
 use protocol::part::{CompactionPart, FilePart, TextPart};
@@ -18,7 +19,7 @@ use serde_json::json;
 use super::history::History;
 use super::role::{Role, Voice};
 use super::run::{Flow, Loop};
-use super::{context, limits, step};
+use super::{context, hooks, limits, step};
 
 pub(super) use prune::prune;
 pub(super) use window::Window;
@@ -118,11 +119,29 @@ impl Loop<'_> {
         self.summarise(&role, &history, head).await?;
         match plan.after {
             After::Stop => {}
+            After::GoOn { .. } if !self.goes_on(&role, matches!(why, Why::Refused)).await => {
+                self.turn.emit(AgentEvent::Compacted).await;
+                return Flow::Break(TurnEnd::Completed);
+            }
             After::GoOn { large } => self.turn.emit(AgentEvent::Continued(vec![go_on(large)])).await,
             After::Repeat(parts) => self.turn.emit(AgentEvent::Continued(parts)).await,
         }
         self.turn.emit(AgentEvent::Compacted).await;
         Flow::Continue(())
+    }
+
+    /// Whether the turn goes on after a summary; it does unless a hook says otherwise.
+    async fn goes_on(&self, role: &Role<'_>, overflow: bool) -> bool {
+        let (agent, model) = (&role.agent.name, &role.voice.model);
+        let Some(chat) = self.inner.after_summary(self.turn, agent, model, self.asked.as_ref()) else {
+            return true;
+        };
+        let (input, usual) = (Autocontinue { chat, overflow }, AutocontinueChoice { enabled: true });
+        tokio::select! {
+            biased;
+            () = self.turn.cancelled() => true,
+            choice = self.turn.hooks().compaction_autocontinue(&input, usual) => choice.enabled,
+        }
     }
 
     /// Stores the wish for a summary, with where the tail begins.
@@ -153,7 +172,13 @@ impl Loop<'_> {
         let model = voice.model.clone();
         let speaker = Speaker { agent: AGENT.to_owned(), model, summary: true };
         self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
-        let told = context::told(head, &voice.model);
+        let (shaped, changed) = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+            both = async { (hooks::compacting(self.turn).await, hooks::summarised(self.turn, head).await) } => both,
+        };
+        let told = context::told(changed.as_deref().unwrap_or(head), &voice.model);
+        let chat = self.inner.chat(self.turn, AGENT, &voice.model, self.asked.as_ref());
         let previous = history.summary.as_ref().map(|summary| text(&summary.summary));
         let mut room = voice.window.usable.map_or(u64::MAX, |usable| usable / 100 * ROOM);
         for attempt in 1.. {
@@ -162,14 +187,15 @@ impl Loop<'_> {
             let agent = self.inner.agent(AGENT);
             request.system =
                 agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| summary::PROMPT.to_owned());
-            let question = summary::question(&told, previous.as_deref(), room);
+            let question = summary::question(&told, previous.as_deref(), &shaped, room);
             room = room.min(window::tokens(&question)) / 2;
             request.messages = vec![Message::User(vec![UserContent::Text(question)])];
             let cancel = self.turn.cancellation();
+            let ask = step::Ask { model: voice.provider.as_ref(), request: &request, chat: chat.as_ref() };
             let heard = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-                heard = step::step(self.inner, self.turn, voice.provider.as_ref(), &request) => heard,
+                heard = step::step(self.inner, self.turn, ask) => heard,
             };
             match heard {
                 Ok(heard) => return self.close_summary(&voice, heard).await,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use protocol::agent::Agent;
 use protocol::config::{Budget, Compaction, Limits};
 use protocol::message::ModelRef;
+use protocol::provider::Provider;
 
 use super::agent::built_in;
 use super::guidance::Instructions;
@@ -43,6 +44,8 @@ pub struct Options {
     pub snapshots: Option<Arc<Snapshots>>,
     /// Who else brings tools along.
     pub mcp: Servers,
+    /// The providers as clients are shown them, for hooks that want to know about a model.
+    pub providers: Vec<Provider>,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             tools: ToolOptions::default(),
             snapshots: None,
             mcp: Servers::default(),
+            providers: Vec::new(),
         }
     }
 }

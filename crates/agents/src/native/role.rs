@@ -100,8 +100,11 @@ impl Role<'_> {
     pub(super) fn request(&self, session: &Session) -> Request {
         let mut request = self.voice.request(session);
         let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
-        request.sampling =
-            Sampling { temperature: number(self.agent.temperature), top_p: number(self.agent.top_p) };
+        request.sampling = Sampling {
+            temperature: number(self.agent.temperature),
+            top_p: number(self.agent.top_p),
+            top_k: None,
+        };
         request.options.clone_from(&self.agent.options);
         request
     }

@@ -22,7 +22,7 @@ use super::permission::Permissions;
 use super::role::Role;
 use super::system::{self, Scene};
 use super::tools::{Bench, Setting};
-use super::{Inner, context, fill, gate, history, limits, step, structured, title};
+use super::{Inner, context, fill, gate, history, hooks, limits, step, structured, title};
 
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
@@ -217,17 +217,24 @@ impl<'a> Loop<'a> {
             self.compact(Why::Full { go_on: true }).await?;
             history = self.history().await?;
         }
-        let request = self.request(&stage, &history);
+        let request = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+            request = self.request(&stage, &history) => request,
+        };
         drop(history);
         let snapshot = self.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
         self.fresh.clear();
         let cancel = self.turn.cancellation();
+        let (role, prompt) = (&stage.role, stage.prompt.as_ref());
+        let chat = self.inner.chat(self.turn, &role.agent.name, &role.voice.model, prompt);
+        let ask = step::Ask { model: role.voice.provider.as_ref(), request: &request, chat: chat.as_ref() };
         let heard = tokio::select! {
             biased;
             () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            heard = step::step(self.inner, self.turn, stage.role.voice.provider.as_ref(), &request) => heard,
+            heard = step::step(self.inner, self.turn, ask) => heard,
         };
         match heard {
             Ok(heard) => self.act(&stage, heard).await,
@@ -283,7 +290,7 @@ impl<'a> Loop<'a> {
         Flow::Continue(Stage { role, permissions, bench, off, prompt, last })
     }
 
-    fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
+    async fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
         let (session, role, prompt) = (&self.turn.session, &stage.role, stage.prompt.as_ref());
         let schema = prompt.and_then(structured::schema);
         let skills =
@@ -303,13 +310,18 @@ impl<'a> Loop<'a> {
         };
         let mut request = role.request(session);
         request.system = scene.prompt();
-        request.messages = context::conversation(history, &role.voice.model);
+        request.messages = match hooks::conversation(self.turn, history).await {
+            Some(changed) => context::told(&changed, &role.voice.model),
+            None => context::conversation(history, &role.voice.model),
+        };
         let before = history.last_answer().map(|answer| answer.agent.as_str());
         if let Some(reminder) = system::reminder(&role.agent.name, before) {
             context::remind(&mut request.messages, reminder);
         }
         if !stage.last {
             request.tools = stage.bench.offered(&self.setting(stage));
+            let hooks = self.turn.hooks().as_ref();
+            hooks::define(hooks, &mut request.tools, |name| stage.bench.is_own(name)).await;
         }
         if let Some(schema) = schema {
             request.tools.push(structured::tool(schema));

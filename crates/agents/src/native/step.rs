@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use engine::ports::hooks::ChatContext;
 use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
 use protocol::config::Positive;
 use protocol::{AgentEvent, MessageError, Millis};
 
 use super::attempt::{Failed, Heard, Waits, attempt};
-use super::{Inner, failure, limits};
+use super::{Inner, failure, hooks, limits};
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -30,13 +31,18 @@ impl GaveUp {
     }
 }
 
+/// What a model is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) model: &'a dyn Model,
+    pub(super) request: &'a Request,
+    /// For hooks, if there are any that want to shape it.
+    pub(super) chat: Option<&'a ChatContext>,
+}
+
 /// Asks the model until it answers or there is no point in asking again.
-pub(super) async fn step(
-    inner: &Inner,
-    turn: &Turn,
-    model: &dyn Model,
-    request: &Request,
-) -> Result<Heard, GaveUp> {
+pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Heard, GaveUp> {
+    let Ask { model, request, chat } = ask;
     let bounds = &inner.options.limits;
     let most = bounds.retries.unwrap_or(limits::RETRIES);
     let waits = Waits {
@@ -45,7 +51,8 @@ pub(super) async fn step(
     };
     let mut retries = 0;
     loop {
-        let Failed { error, said } = match attempt(turn, model, waits, request_no(request, retries)).await {
+        let request_now = hooks::shape(turn, chat, request_no(request, retries)).await;
+        let Failed { error, said } = match attempt(turn, model, waits, request_now).await {
             Ok(heard) => return Ok(heard),
             Err(failed) => failed,
         };

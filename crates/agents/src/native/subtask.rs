@@ -9,8 +9,9 @@ use protocol::session::Tokens;
 use protocol::{AgentEvent, Extra, Part, PartBody, TurnEnd};
 use serde_json::{Value, json};
 
+use super::hooks;
 use super::run::{Flow, Loop};
-use super::tools::{self, Failure};
+use super::tools::{self, Failure, Output};
 
 /// What the model is asked after a command's task is done.
 const NEXT: &str = "Summarize the task tool output above and continue with your task.";
@@ -21,6 +22,13 @@ const TOOL: &str = "task";
 impl Loop<'_> {
     /// Runs a task as if the model had called the tool for it: a step of its own, with one call.
     pub(super) async fn subtask(&mut self, part: &Part, task: &SubtaskPart) -> Flow {
+        let asked = input(task);
+        let shaped = tokio::select! {
+            biased;
+            () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+            shaped = hooks::before(self.turn, TOOL, part.id.as_str(), asked) => shaped,
+        };
+        let task = &changed(task, &shaped);
         let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
         let model = task.model.clone().or(own).unwrap_or_else(|| self.turn.model.clone());
         let speaker = Speaker { agent: task.agent.clone(), model: model.clone(), summary: false };
@@ -62,9 +70,15 @@ impl Loop<'_> {
             return Flow::Break(TurnEnd::Cancelled);
         }
         let ended = match result {
-            Ok(output) => {
-                let title = task.description.clone();
-                AgentEvent::ToolCompleted { call, output, title, metadata, attachments: Vec::new() }
+            Ok(text) => {
+                let mut output = Output::new(task.description.clone(), text, metadata);
+                tokio::select! {
+                    biased;
+                    () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+                    _ = hooks::after(self.turn, TOOL, &call, &shaped, &mut output) => {}
+                }
+                let Output { title, text: output, metadata, attachments } = output;
+                AgentEvent::ToolCompleted { call, output, title, metadata, attachments }
             }
             Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
             Err(Failure::Error(error) | Failure::Refused(error)) => {
@@ -94,6 +108,19 @@ impl Loop<'_> {
             return Err(format!("subagents may not nest deeper than {most}"));
         }
         self.turn.start_child(spec).await
+    }
+}
+
+/// The task as hooks have left it.
+fn changed(task: &SubtaskPart, shaped: &Extra) -> SubtaskPart {
+    let text = |name: &str, usual: &String| {
+        shaped.get(name).and_then(Value::as_str).map_or_else(|| usual.clone(), str::to_owned)
+    };
+    SubtaskPart {
+        prompt: text("prompt", &task.prompt),
+        description: text("description", &task.description),
+        agent: text("subagent_type", &task.agent),
+        ..task.clone()
     }
 }
 

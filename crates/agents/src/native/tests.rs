@@ -9,6 +9,7 @@ mod budgets;
 mod commands;
 mod compaction;
 mod harness;
+mod hooks;
 mod mcp;
 mod outputs;
 mod patches;

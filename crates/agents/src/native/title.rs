@@ -2,15 +2,14 @@
 
 use engine::session::{Turn, Used};
 use futures::StreamExt;
-use llm::{Message, ModelEvent, Purpose, Usage, UserContent};
-use protocol::message::ModelRef;
+use llm::{Message, ModelEvent, Purpose, Request, Usage, UserContent};
 use protocol::number::Number;
 use protocol::{AgentEvent, MessageWithParts, PartBody, Session};
 use tokio::time::timeout;
 
 use super::history;
 use super::role::Voice;
-use super::{Inner, act, limits};
+use super::{Inner, act, hooks, limits};
 
 /// The agent that finds titles.
 pub(super) const AGENT: &str = "title";
@@ -50,32 +49,41 @@ async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
     });
     let messages = messages.await.map_err(|error| error.to_string())?;
     let Some(prompt) = first_prompt(&messages, turn) else { return Ok(None) };
-    let voice = voice(inner, &turn.model)?;
-    let (text, usage) = ask(inner, &voice, &turn.session, prompt).await?;
+    let voice = voice(inner, turn).await?;
+    let asked = messages.iter().find_map(|message| match &message.info {
+        protocol::Message::User(user) if user.id == turn.prompt => Some(user.as_ref()),
+        _ => None,
+    });
+    let chat = inner.chat(turn, AGENT, &voice.model, asked);
+    let request = hooks::shape(turn, chat.as_ref(), request(inner, &voice, &turn.session, prompt)).await;
+    let (text, usage) = ask(&voice, request).await?;
     let (tokens, cost) = (act::tokens(usage), Number(voice.prices.cost(&usage)));
     turn.tally().add(Used::of(cost, &tokens));
     turn.emit(AgentEvent::Spent { tokens, cost }).await;
     Ok(clean(&text))
 }
 
-/// The agent's own model, else the one for small things, else the one that answers.
-fn voice(inner: &Inner, answering: &ModelRef) -> Result<Voice, String> {
+/// The agent's own model, else the one for small things, else one that a hook chooses, else the one that answers.
+async fn voice(inner: &Inner, turn: &Turn) -> Result<Voice, String> {
     let own = inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
-    inner.voice(own.or(inner.options.small_model.as_ref()).unwrap_or(answering))
+    if let Some(configured) = own.or(inner.options.small_model.as_ref()) {
+        return inner.voice(configured);
+    }
+    let chosen = inner.small_model(turn, &turn.model).await;
+    inner.voice(chosen.as_ref().unwrap_or(&turn.model))
 }
 
-async fn ask(
-    inner: &Inner,
-    voice: &Voice,
-    session: &Session,
-    prompt: String,
-) -> Result<(String, Usage), String> {
+fn request(inner: &Inner, voice: &Voice, session: &Session, prompt: String) -> Request {
     let mut request = voice.request(session);
     request.purpose = Purpose::Title;
     let agent = inner.agent(AGENT);
     request.system = agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| PROMPT.to_owned());
     request.sampling.temperature = agent.and_then(|agent| agent.temperature).map(|number| number.0);
     request.messages = vec![Message::User(vec![UserContent::Text(prompt)])];
+    request
+}
+
+async fn ask(voice: &Voice, request: Request) -> Result<(String, Usage), String> {
     let stream = voice.provider.stream(request).await;
     let mut stream = stream.map_err(|error| error.to_string())?;
     let (mut text, mut used) = (String::new(), Usage::default());

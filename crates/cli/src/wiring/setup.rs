@@ -158,7 +158,7 @@ fn roster(
     let options =
         options::native(ground, settings, shown.agents.clone(), &models, &external, shown.hidden.clone());
     let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
-    let options = native::Options { mcp: mcp.clone(), tools, ..options };
+    let options = native::Options { mcp: mcp.clone(), tools, providers: shown.providers.clone(), ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));

@@ -172,7 +172,7 @@ pub(super) fn sampling(model: &Model, wanted: Sampling) -> Sampling {
     } else {
         None
     };
-    Sampling { temperature: wanted.temperature.or(temperature), top_p: wanted.top_p.or(top_p) }
+    Sampling { temperature: wanted.temperature.or(temperature), top_p: wanted.top_p.or(top_p), ..wanted }
 }
 
 /// How hard a model can be told to think.

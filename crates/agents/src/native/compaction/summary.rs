@@ -1,5 +1,6 @@
 //! What a model is asked for when older messages are to be replaced by a summary. Pure.
 
+use engine::ports::hooks::CompactionPrompt;
 use llm::{AssistantContent, Message, UserContent};
 
 use super::window::tokens;
@@ -45,17 +46,28 @@ holds, change what has changed, and leave out what no longer matters. Do not men
 
 /// The question whose answer is the summary.
 ///
-/// What of the conversation does not fit into so many tokens is left out, the oldest first.
-pub(super) fn question(conversation: &[Message], previous: Option<&str>, room: u64) -> String {
+/// What of the conversation does not fit into so many tokens is left out, the oldest first. Plugins may ask in their
+/// own words, or for more.
+pub(super) fn question(
+    conversation: &[Message],
+    previous: Option<&str>,
+    shaped: &CompactionPrompt,
+    room: u64,
+) -> String {
     let mut sections = Vec::new();
     if let Some(previous) = previous {
         sections.push(format!("<previous_summary>\n{previous}\n</previous_summary>"));
     }
     sections.push(format!("<conversation>\n{}\n</conversation>", written(conversation, room)));
+    if let Some(prompt) = &shaped.prompt {
+        sections.push(prompt.clone());
+        return sections.join("\n\n");
+    }
     if previous.is_some() {
         sections.push(MERGE.to_owned());
     }
     sections.push(FORM.to_owned());
+    sections.extend(shaped.context.iter().cloned());
     sections.join("\n\n")
 }
 
@@ -153,14 +165,14 @@ mod tests {
 
     #[test]
     fn a_conversation_becomes_one_question() {
-        let question =
-            question(&conversation(), Some("Earlier."), 10_000).replace(&"é".repeat(2_000), "é...");
+        let question = question(&conversation(), Some("Earlier."), &CompactionPrompt::default(), 10_000)
+            .replace(&"é".repeat(2_000), "é...");
         insta::assert_snapshot!(question);
     }
 
     #[test]
     fn the_oldest_is_left_out_first() {
-        let question = question(&conversation(), None, 1_015);
+        let question = question(&conversation(), None, &CompactionPrompt::default(), 1_015);
         assert!(question.contains("[Older messages are left out here.]\n\nread answered: é"), "{question}");
         assert!(!question.contains("Fix the build"));
         assert!(!question.contains("previous_summary"));

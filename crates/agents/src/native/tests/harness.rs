@@ -10,7 +10,9 @@ use std::time::Duration;
 use engine::bus::{Bus, Scope};
 use engine::limits::Limits;
 use engine::memory::Memory;
-use engine::ports::{Clock, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Undo, Unresolved, Wanted};
+use engine::ports::{
+    Clock, Hooks, NoHooks, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Undo, Unresolved, Wanted,
+};
 use engine::{Home, Parts, Sessions, Stream, StreamItem};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
@@ -47,14 +49,15 @@ pub(super) struct World {
     pub(super) seen: Vec<Event>,
 }
 
-struct OneRunner(Native, Vec<Command>);
+struct OneRunner(Native, Vec<Command>, Arc<dyn Hooks>);
 
 impl Runners for OneRunner {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move {
             let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("demo", "simple"));
             let agent = wanted.agent.unwrap_or("build").to_owned();
-            Ok(Resolved::new(agent, model, Arc::new(self.0.clone())))
+            let hooks = Arc::clone(&self.2);
+            Ok(Resolved { hooks, ..Resolved::new(agent, model, Arc::new(self.0.clone())) })
         }
         .boxed()
     }
@@ -129,6 +132,21 @@ impl World {
         commands: Vec<Command>,
         limits: Limits,
     ) -> Self {
+        Self::shaped(model, options, commands, limits, NoHooks::shared()).await
+    }
+
+    /// The same with somebody who shapes what happens.
+    pub(super) async fn hooked(model: Arc<dyn Model>, options: Options, hooks: Arc<dyn Hooks>) -> Self {
+        Self::shaped(model, options, Vec::new(), Limits::default(), hooks).await
+    }
+
+    async fn shaped(
+        model: Arc<dyn Model>,
+        options: Options,
+        commands: Vec<Command>,
+        limits: Limits,
+        hooks: Arc<dyn Hooks>,
+    ) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), "# Fixture\n\nA small project.\n\nEnd of file.\n")
             .unwrap();
@@ -141,7 +159,7 @@ impl World {
         let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(project, OneRunner(native, commands), undo, memory, bus, clock, limits).await
+        Self::on(project, OneRunner(native, commands, hooks), undo, memory, bus, clock, limits).await
     }
 
     /// The server is killed and started again.
@@ -152,7 +170,7 @@ impl World {
         let undo = Arc::new(NoUndo);
         let world = Self::on(
             self.project,
-            OneRunner(self.native, Vec::new()),
+            OneRunner(self.native, Vec::new(), NoHooks::shared()),
             undo,
             memory,
             bus,

@@ -1,6 +1,6 @@
 //! MCP servers: real processes and real connections.
 
 mod local;
-mod peer;
+pub(super) mod peer;
 mod remote;
 mod turns;

@@ -13,7 +13,7 @@ use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
 use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, truncate};
-use crate::native::limits;
+use crate::native::{hooks, limits};
 
 #[derive(Deserialize)]
 struct Input {
@@ -96,7 +96,13 @@ async fn execute(
     directory: PathBuf,
     deadline: Duration,
 ) -> Result<Done, Failure> {
+    let variables = tokio::select! {
+        biased;
+        () = call.turn.cancelled() => return Err(Failure::Cancelled),
+        variables = hooks::variables(call.turn, &directory, call.id) => variables,
+    };
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
+    spec.environment = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(sandbox) = &call.options.sandbox {
         spec.sandbox = sandbox.around(call.turn, call.root).await?;
     }

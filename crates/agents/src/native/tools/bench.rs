@@ -17,6 +17,7 @@ use super::{
 use crate::native::attempt::Called;
 use crate::native::background::Background;
 use crate::native::doom::Doom;
+use crate::native::hooks;
 use crate::native::limits;
 use crate::native::mcp::Servers;
 use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
@@ -28,6 +29,8 @@ const MAX_NAMES: usize = 200;
 /// The tools, ready to be used.
 pub(in crate::native) struct Bench {
     tools: Vec<Box<dyn Tool>>,
+    /// The names of those that are no server's.
+    own: HashSet<String>,
     loaded: Loaded,
 }
 
@@ -66,6 +69,17 @@ struct Ready<'a> {
     misfit: Option<String>,
 }
 
+impl Ready<'_> {
+    /// Has hooks shape what the tool is called with, before anybody is shown or asked.
+    async fn shape(&mut self, turn: &Turn) {
+        let shaped = hooks::before(turn, self.tool.name(), self.id, self.input.clone()).await;
+        if shaped != self.input {
+            self.misfit = self.tool.check(&shaped).err();
+            self.input = shaped;
+        }
+    }
+}
+
 impl Bench {
     /// The tools for an agent with these permissions, sorted by name. Skills it may not use are not told of. No
     /// server's tool takes the place of one of ours; a plugin's does, because whoever chose the plugin wants that.
@@ -79,16 +93,22 @@ impl Bench {
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
         let mut tools = all(agents, skills);
-        let ours: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
-        tools.extend(servers.tools().into_iter().filter(|tool| !ours.contains(tool.name())));
+        let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
         if let Some(toolbox) = &options.toolbox {
             let brought = brought::all(toolbox);
             let taken: HashSet<&str> = brought.iter().map(|tool| tool.name()).collect();
+            own.extend(taken.iter().map(|name| (*name).to_owned()));
             tools.retain(|tool| tool.name() == invalid::NAME || !taken.contains(tool.name()));
             tools.extend(brought.into_iter().filter(|tool| tool.name() != invalid::NAME));
         }
         tools.sort_by(|one, other| one.name().cmp(other.name()));
-        Self { tools, loaded: Loaded::default() }
+        Self { tools, own, loaded: Loaded::default() }
+    }
+
+    /// Whether a tool is no server's.
+    pub(in crate::native) fn is_own(&self, name: &str) -> bool {
+        self.own.contains(name)
     }
 
     /// The tools a model gets to see.
@@ -117,9 +137,9 @@ impl Bench {
         setting: &Setting<'_>,
         doom: &mut Doom,
     ) -> Fate {
-        let ready: Vec<Ready<'_>> = calls.iter().filter_map(|call| self.find(call, setting)).collect();
+        let mut ready: Vec<Ready<'_>> = calls.iter().filter_map(|call| self.find(call, setting)).collect();
         let mut fate = Fate::Done;
-        for group in ready.chunk_by(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent()) {
+        for group in ready.chunk_by_mut(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent()) {
             fate = match fate {
                 Fate::Done if setting.turn.cancellation().is_cancelled() => return Fate::Cancelled,
                 Fate::Done => self.make_together(group, setting, doom).await,
@@ -162,7 +182,7 @@ impl Bench {
         Some(Ready { id: &call.id, tool: tool.as_ref(), input, misfit: None })
     }
 
-    async fn make_together(&self, group: &[Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
+    async fn make_together(&self, group: &mut [Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
         let mut going = Vec::new();
         let mut refused = false;
         for ready in group {
@@ -170,6 +190,12 @@ impl Bench {
                 skip(setting.turn, ready).await;
                 continue;
             }
+            tokio::select! {
+                biased;
+                () = setting.turn.cancelled() => return Fate::Cancelled,
+                () = ready.shape(setting.turn) => {}
+            }
+            let ready = &*ready;
             start(setting.turn, ready).await;
             match admit(ready, setting, doom).await {
                 Ok(()) => going.push(self.make(ready, setting)),
@@ -201,7 +227,19 @@ impl Bench {
 
     async fn make(&self, ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
         let call = self.call(setting, ready.id, ready.tool.name(), &ready.input);
-        end(setting, ready, run(ready.tool, &call).await).await
+        let mut result = run(ready.tool, &call).await;
+        if let Ok(output) = &mut result {
+            tokio::select! {
+                biased;
+                () = setting.turn.cancelled() => return Fate::Cancelled,
+                shaped = hooks::after(setting.turn, call.name, call.id, call.input, output) => {
+                    if shaped {
+                        result = Ok(truncate::fit(&call, output.clone()).await);
+                    }
+                }
+            }
+        }
+        end(setting, ready, result).await
     }
 
     fn call<'c>(

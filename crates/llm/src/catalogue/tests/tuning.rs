@@ -58,7 +58,7 @@ fn models_are_tuned_by_what_they_are() {
 fn sampling_suits_the_model_unless_it_was_asked_for() {
     let google = provider("google").with_key(Secret::new("k"));
     let mut request = request("gemini-2.5-pro");
-    let suited = Sampling { temperature: Some(1.0), top_p: Some(0.95) };
+    let suited = Sampling { temperature: Some(1.0), top_p: Some(0.95), top_k: None };
     assert_eq!(google.aim(&request).unwrap().sampling, suited);
     request.sampling.temperature = Some(0.0);
     assert_eq!(google.aim(&request).unwrap().sampling.temperature, Some(0.0));

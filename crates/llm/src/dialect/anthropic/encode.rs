@@ -62,6 +62,9 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         } else if let Some(top_p) = request.sampling.top_p {
             body.insert("top_p".into(), top_p.into());
         }
+        if let Some(top_k) = request.sampling.top_k {
+            body.insert("top_k".into(), top_k.into());
+        }
     }
     json::merge(&mut body, &settings);
 

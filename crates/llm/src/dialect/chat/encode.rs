@@ -66,6 +66,10 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         if let Some(top_p) = request.sampling.top_p {
             body.insert("top_p".into(), top_p.into());
         }
+        // Only those who understand it are ever asked for it: nothing here sets it by itself.
+        if let Some(top_k) = request.sampling.top_k {
+            body.insert("top_k".into(), top_k.into());
+        }
     }
     json::merge(&mut body, &settings);
     HttpCall {

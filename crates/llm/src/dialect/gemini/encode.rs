@@ -57,6 +57,9 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         if let Some(top_p) = request.sampling.top_p {
             generation.insert("topP".into(), top_p.into());
         }
+        if let Some(top_k) = request.sampling.top_k {
+            generation.insert("topK".into(), top_k.into());
+        }
     }
     if !generation.is_empty() {
         body.insert("generationConfig".into(), generation.into());

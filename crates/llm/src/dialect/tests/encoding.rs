@@ -74,7 +74,7 @@ fn everything() -> Request {
         Message::User(vec![text("Go on."), text("Please.")]),
         Message::Assistant(vec![said("Half an answer \n")]),
     ];
-    request.sampling = Sampling { temperature: Some(0.5), top_p: Some(0.9) };
+    request.sampling = Sampling { temperature: Some(0.5), top_p: Some(0.9), top_k: None };
     request.headers = CallHeaders::from_iter([("x-session-id", "ses_1")]);
     request
 }

@@ -25,12 +25,12 @@ pub(super) const NOBODY: [u32; 0] = [];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A place for a program and what it leaves behind.
-pub(super) struct Peer {
+pub(in crate::native::tests) struct Peer {
     pub(super) place: TempDir,
 }
 
 impl Peer {
-    pub(super) fn new() -> Self {
+    pub(in crate::native::tests) fn new() -> Self {
         let place = TempDir::new().unwrap();
         std::fs::write(place.path().join("peer.sh"), SCRIPT).unwrap();
         Self { place }
@@ -52,7 +52,7 @@ impl Peer {
     }
 
     /// Servers with one of them, called `peer`.
-    pub(super) fn servers(&self, how: &str) -> Servers {
+    pub(in crate::native::tests) fn servers(&self, how: &str) -> Servers {
         servers(self.config(how), self.settings())
     }
 
@@ -70,7 +70,7 @@ impl Peer {
     }
 }
 
-pub(super) fn servers(config: Mcp, settings: Settings) -> Servers {
+pub(in crate::native::tests) fn servers(config: Mcp, settings: Settings) -> Servers {
     Servers::new(&BTreeMap::from([("peer".to_owned(), config)]), settings)
 }
 
@@ -113,7 +113,7 @@ impl Site {
         serde_json::from_value(value).unwrap()
     }
 
-    pub(super) fn servers(&self, more: &Value) -> Servers {
+    pub(in crate::native::tests) fn servers(&self, more: &Value) -> Servers {
         servers(self.config(more), Settings { directory: Path::new("/").to_owned(), ..Settings::default() })
     }
 

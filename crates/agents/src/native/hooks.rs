@@ -1,0 +1,247 @@
+//! Where plugins see and shape what the loop does. A place where nobody listens costs one question.
+//!
+//! Deadlines and what a plugin does wrong are not dealt with here: whoever stands behind [`Hooks`] gives back what it
+//! was given. Every call is made where an abort drops it.
+
+use engine::ports::hooks::{
+    ChatContext, Compacting, CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooks, Messages,
+    MessagesTransform, Params, ProviderContext, ShellEnv, SmallModel, SmallModelChoice, System,
+    SystemTransform, ToolAfter, ToolArgs, ToolBefore, ToolDefinition, ToolOutcome,
+};
+use engine::session::Turn;
+use futures::future::join_all;
+use protocol::message::ModelRef;
+use protocol::number::Number;
+use protocol::provider::{Model, Provider};
+use protocol::{Extra, MessageWithParts, UserMessage};
+use serde_json::Value;
+
+use super::Inner;
+use super::history::History;
+use super::tools::Output;
+
+/// The places at which a call of a model is shaped.
+const CHAT: [HookPoint; 3] = [HookPoint::ChatParams, HookPoint::ChatHeaders, HookPoint::SystemTransform];
+
+impl Inner {
+    /// A model and its provider as hooks are shown them.
+    fn known(&self, model: &ModelRef) -> Option<(&Provider, &Model)> {
+        let provider = self.options.providers.iter().find(|provider| provider.id == model.provider_id)?;
+        Some((provider, provider.models.get(&model.model_id)?))
+    }
+
+    /// Which call of a model it is, if anybody wants to know at one of these places.
+    fn context(
+        &self,
+        turn: &Turn,
+        wanted: &[HookPoint],
+        agent: &str,
+        model: &ModelRef,
+        prompt: Option<&UserMessage>,
+    ) -> Option<ChatContext> {
+        if !wanted.iter().any(|point| turn.hooks().wants(*point)) {
+            return None;
+        }
+        let (provider, known) = self.known(model)?;
+        let context = ProviderContext {
+            source: provider.source,
+            info: provider.clone(),
+            options: provider.options.clone(),
+        };
+        Some(ChatContext {
+            session_id: turn.session.id.clone(),
+            agent: agent.to_owned(),
+            model: known.clone(),
+            provider: context,
+            message: prompt?.clone(),
+        })
+    }
+
+    /// Which call of a model it is, for those who shape such calls.
+    pub(super) fn chat(
+        &self,
+        turn: &Turn,
+        agent: &str,
+        model: &ModelRef,
+        prompt: Option<&UserMessage>,
+    ) -> Option<ChatContext> {
+        self.context(turn, &CHAT, agent, model, prompt)
+    }
+
+    /// The same for those who decide whether a turn goes on after a summary.
+    pub(super) fn after_summary(
+        &self,
+        turn: &Turn,
+        agent: &str,
+        model: &ModelRef,
+        prompt: Option<&UserMessage>,
+    ) -> Option<ChatContext> {
+        self.context(turn, &[HookPoint::CompactionAutocontinue], agent, model, prompt)
+    }
+
+    /// The model that somebody wants for small things instead of the one that answers.
+    pub(super) async fn small_model(&self, turn: &Turn, answering: &ModelRef) -> Option<ModelRef> {
+        if !turn.hooks().wants(HookPoint::SmallModel) {
+            return None;
+        }
+        let provider = self.known(answering)?.0.clone();
+        let choice = turn.hooks().small_model(&SmallModel { provider }, SmallModelChoice::default()).await;
+        let model = choice.model?;
+        Some(ModelRef::new(&model.provider_id, &model.id))
+    }
+}
+
+/// Has the parameters, the headers and the system prompt of a call shaped.
+pub(super) async fn shape(
+    turn: &Turn,
+    chat: Option<&ChatContext>,
+    mut request: llm::Request,
+) -> llm::Request {
+    let (Some(chat), hooks) = (chat, turn.hooks()) else { return request };
+    if hooks.wants(HookPoint::SystemTransform) {
+        let input = SystemTransform { session_id: Some(chat.session_id.clone()), model: chat.model.clone() };
+        let shaped = hooks.system_transform(&input, System { system: vec![request.system.clone()] }).await;
+        let sections =
+            shaped.system.iter().map(|section| section.trim()).filter(|section| !section.is_empty());
+        request.system = sections.collect::<Vec<_>>().join("\n\n");
+    }
+    if hooks.wants(HookPoint::ChatParams) {
+        let shaped = hooks.chat_params(chat, params(&request)).await;
+        request.sampling.temperature = shaped.temperature.map(|number| number.0);
+        request.sampling.top_p = shaped.top_p.map(|number| number.0);
+        request.sampling.top_k = shaped.top_k.and_then(count);
+        request.limits.output_tokens = shaped.max_output_tokens.and_then(count);
+        request.options = shaped.options;
+    }
+    if hooks.wants(HookPoint::ChatHeaders) {
+        for (name, value) in hooks.chat_headers(chat, Headers::default()).await.headers {
+            request.headers.set(&name, value);
+        }
+    }
+    request
+}
+
+fn params(request: &llm::Request) -> Params {
+    #[expect(clippy::cast_precision_loss, reason = "no model writes so many tokens")]
+    let number = |count: u64| Number(count as f64);
+    Params {
+        temperature: request.sampling.temperature.map(Number),
+        top_p: request.sampling.top_p.map(Number),
+        top_k: request.sampling.top_k.map(number),
+        max_output_tokens: request.limits.output_tokens.map(number),
+        options: request.options.clone(),
+    }
+}
+
+/// A number of things; a number that is none says nothing.
+fn count(number: Number) -> Option<u64> {
+    let whole = number.0.round();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within these bounds")]
+    (1.0..=1e15).contains(&whole).then_some(whole as u64)
+}
+
+/// The conversation that a model is shown; nothing if nobody changes it.
+pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<MessageWithParts>> {
+    if !turn.hooks().wants(HookPoint::MessagesTransform) {
+        return None;
+    }
+    let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
+    let messages: Vec<MessageWithParts> = summary.chain(&history.messages).cloned().collect();
+    Some(transformed(turn, messages).await)
+}
+
+/// The part of a conversation that is about to be summarised; nothing if nobody changes it.
+pub(super) async fn summarised(turn: &Turn, head: &[MessageWithParts]) -> Option<Vec<MessageWithParts>> {
+    if !turn.hooks().wants(HookPoint::MessagesTransform) {
+        return None;
+    }
+    Some(transformed(turn, head.to_vec()).await)
+}
+
+async fn transformed(turn: &Turn, messages: Vec<MessageWithParts>) -> Vec<MessageWithParts> {
+    turn.hooks().messages_transform(&MessagesTransform {}, Messages { messages }).await.messages
+}
+
+/// Has the descriptions of tools shaped; those of MCP servers are their own.
+pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: impl Fn(&str) -> bool) {
+    if !hooks.wants(HookPoint::ToolDefinition) {
+        return;
+    }
+    let own = tools.iter_mut().filter(|tool| is_own(&tool.name));
+    join_all(own.map(|tool| async {
+        let input = ToolDefinition { tool_id: tool.name.clone() };
+        let output = Definition {
+            description: tool.description.clone(),
+            parameters: tool.schema.clone(),
+            json_schema: tool.schema.clone(),
+        };
+        let shaped = hooks.tool_definition(&input, output).await;
+        tool.description = shaped.description;
+        let schemas = [shaped.json_schema, shaped.parameters].into_iter();
+        if let Some(changed) = schemas.filter(Value::is_object).find(|schema| *schema != tool.schema) {
+            tool.schema = changed;
+        }
+    }))
+    .await;
+}
+
+/// What a tool is called with, in the end.
+pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: Extra) -> Extra {
+    if !turn.hooks().wants(HookPoint::ToolBefore) {
+        return input;
+    }
+    let about =
+        ToolBefore { tool: tool.to_owned(), session_id: turn.session.id.clone(), call_id: call.to_owned() };
+    match turn.hooks().tool_before(&about, ToolArgs { args: Value::Object(input.clone()) }).await.args {
+        Value::Object(changed) => changed,
+        // No tool takes anything but an object.
+        _ => input,
+    }
+}
+
+/// What a tool has to say, in the end; tells whether anybody was asked.
+pub(super) async fn after(turn: &Turn, tool: &str, call: &str, args: &Extra, output: &mut Output) -> bool {
+    if !turn.hooks().wants(HookPoint::ToolAfter) {
+        return false;
+    }
+    let about = ToolAfter {
+        tool: tool.to_owned(),
+        session_id: turn.session.id.clone(),
+        call_id: call.to_owned(),
+        args: Value::Object(args.clone()),
+    };
+    let given = ToolOutcome {
+        title: std::mem::take(&mut output.title),
+        output: std::mem::take(&mut output.text),
+        metadata: std::mem::take(&mut output.metadata),
+    };
+    let shaped = turn.hooks().tool_after(&about, given).await;
+    (output.title, output.text, output.metadata) = (shaped.title, shaped.output, shaped.metadata);
+    true
+}
+
+/// Variables for a process.
+pub(super) async fn variables(turn: &Turn, directory: &std::path::Path, call: &str) -> Vec<(String, String)> {
+    if !turn.hooks().wants(HookPoint::ShellEnv) {
+        return Vec::new();
+    }
+    let input = ShellEnv {
+        cwd: directory.to_string_lossy().into_owned(),
+        session_id: Some(turn.session.id.clone()),
+        call_id: Some(call.to_owned()),
+    };
+    let variables = turn.hooks().shell_env(&input, Environment::default()).await.env.into_iter();
+    // Nothing else can be a variable, and a process with one of these would not start.
+    let possible =
+        |name: &str, value: &str| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+    variables.filter(|(name, value)| possible(name, value)).collect()
+}
+
+/// What is asked for a summary.
+pub(super) async fn compacting(turn: &Turn) -> CompactionPrompt {
+    if !turn.hooks().wants(HookPoint::SessionCompacting) {
+        return CompactionPrompt::default();
+    }
+    let input = Compacting { session_id: turn.session.id.clone() };
+    turn.hooks().session_compacting(&input, CompactionPrompt::default()).await
+}

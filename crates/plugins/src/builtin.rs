@@ -1,0 +1,3 @@
+//! Plugins that come with Baton.
+
+pub mod auto_commit;

@@ -1,0 +1,119 @@
+//! Who is told outside of what happens in sessions.
+
+use std::{borrow::Cow, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::Secret;
+
+/// A receiver of notices. Only the user's own configuration counts: a project must not send what is said elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Webhook {
+    /// Where it is told.
+    pub url: Address,
+    /// What is signed with: `whsec_` and base 64, or any text. Nothing is sent unsigned.
+    #[serde(default, skip_serializing)]
+    pub secret: Option<Secret>,
+    /// What it is told; everything unless this says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<WebhookEvent>>,
+    /// Whether it may be on this machine or in a private network; it may not unless this says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_addresses: Option<bool>,
+    /// Whether it is told; it is unless this says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// What a receiver is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum WebhookEvent {
+    /// A turn of a root session has ended.
+    #[serde(rename = "turn.end")]
+    TurnEnd,
+    /// A permission waits for a person.
+    #[serde(rename = "permission.asked")]
+    PermissionAsked,
+    /// A question waits for a person.
+    #[serde(rename = "question.asked")]
+    QuestionAsked,
+    /// Something failed.
+    #[serde(rename = "session.error")]
+    SessionError,
+}
+
+impl WebhookEvent {
+    /// Everything.
+    pub const ALL: [Self; 4] =
+        [Self::TurnEnd, Self::PermissionAsked, Self::QuestionAsked, Self::SessionError];
+}
+
+/// An address that may be a secret by itself, as those of chat services are. Only its scheme and host are shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// All of it, for whoever has to call it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn shown(&self) -> String {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return "…".to_owned() };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        format!("{scheme}://{host}")
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.shown())
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}
+
+impl JsonSchema for Address {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json, to_value};
+
+    #[test]
+    fn neither_the_secret_nor_the_address_is_shown() {
+        let written = json!({
+            "url": "https://u:sk-1@hooks.test/services/sk-2?token=sk-3", "secret": "sk-4", "events": ["turn.end"],
+        });
+        let hook: Webhook = from_value(written).unwrap();
+        let shown = json!({ "url": "https://hooks.test", "events": ["turn.end"] });
+        assert_eq!(to_value(&hook).unwrap(), shown);
+        assert!(!format!("{hook:?}").contains("sk-"), "{hook:?}");
+        assert_eq!(hook.url.reveal(), "https://u:sk-1@hooks.test/services/sk-2?token=sk-3");
+        assert_eq!(hook.secret.unwrap().reveal(), "sk-4");
+    }
+
+    #[test]
+    fn what_is_no_address_is_not_shown_either() {
+        let hook: Webhook = from_value(json!({ "url": "sk-1" })).unwrap();
+        assert_eq!(format!("{:?}", hook.url), "…");
+    }
+}
