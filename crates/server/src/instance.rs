@@ -4,6 +4,10 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use axum::extract::FromRequestParts;
+use engine::{
+    bus::Place,
+    ports::{Hooks, NoHooks},
+};
 use futures::future::BoxFuture;
 use http::request::Parts;
 use protocol::{
@@ -36,6 +40,11 @@ pub trait Instances: Send + Sync + fmt::Debug {
         _model: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Vec<ToolInfo>, Invalid>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Who looks on in a directory and may shape what happens there. Nobody, unless somebody knows better.
+    fn hooks<'a>(&'a self, _place: &'a Place) -> BoxFuture<'a, Arc<dyn Hooks>> {
+        Box::pin(std::future::ready(NoHooks::shared()))
     }
 
     /// Forgets what was read, of one directory or of all: it is read again when it is next needed. Turns that are

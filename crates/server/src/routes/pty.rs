@@ -4,12 +4,16 @@ mod shells;
 pub(super) mod socket;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     path::{Path, PathBuf},
 };
 
 use axum::{Json, extract::State};
-use engine::bus::Place;
+use engine::{
+    bus::Place,
+    ports::hooks::{Environment, HookPoint, ShellEnv},
+};
 use http::HeaderMap;
 use protocol::{
     PtyId, Rest,
@@ -115,17 +119,32 @@ pub(super) async fn open(
     let command = command.unwrap_or_else(|| shells::usual(app.facts.shell.as_deref()));
     let args = input.args.unwrap_or_else(|| shells::usual_args(&command));
     let cwd = start_directory(&directory.path, input.cwd.as_deref()).await?;
+    let place = app.projects.find(&directory.path).await;
+    let place = Place { directory: place.directory.into(), project: place.project.into() };
+    let shaped = shaped(app, &place, &cwd).await;
     let spec = Spec {
         program: command.clone().into(),
         args: args.iter().map(Into::into).collect(),
         directory: cwd.clone(),
-        environment: variables(input.env.into_iter().flatten())?,
+        // What the client says counts most.
+        environment: variables(shaped.into_iter().chain(input.env.into_iter().flatten()))?,
         hidden: hidden.iter().map(Into::into).collect(),
     };
     let order = Order { title: title(input.title)?, command, args, cwd: cwd.to_string_lossy().into_owned() };
-    let place = app.projects.find(&directory.path).await;
-    let place = Place { directory: place.directory.into(), project: place.project.into() };
     app.terminals.open(&app.sessions, place, order, || Terminal::start(&spec).map_err(refused))
+}
+
+/// Variables that hooks add.
+async fn shaped(app: &App, place: &Place, cwd: &Path) -> BTreeMap<String, String> {
+    let hooks = app.instances.hooks(place).await;
+    if !hooks.wants(HookPoint::ShellEnv) {
+        return BTreeMap::new();
+    }
+    let input = ShellEnv { cwd: cwd.to_string_lossy().into_owned(), session_id: None, call_id: None };
+    let mut shaped = hooks.shell_env(&input, Environment::default()).await.env;
+    // The client is not to blame for what a plugin says.
+    shaped.retain(|name, value| is_name(name) && !value.contains('\0'));
+    shaped
 }
 
 pub(super) fn change(app: &App, directory: &Directory, id: &PtyId, patch: PtyPatch) -> Result<Pty, Error> {
@@ -186,12 +205,14 @@ async fn start_directory(directory: &str, given: Option<&str>) -> Result<PathBuf
     }
 }
 
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
 fn variables(given: impl Iterator<Item = (String, String)>) -> Result<Vec<(OsString, OsString)>, Error> {
     given
         .map(|(name, value)| match name {
-            name if name.is_empty() || name.contains(['=', '\0']) => {
-                Err(payload(format!("env: {name:?} is no name of a variable")))
-            }
+            name if !is_name(&name) => Err(payload(format!("env: {name:?} is no name of a variable"))),
             name => Ok((name.into(), value.into())),
         })
         .collect()

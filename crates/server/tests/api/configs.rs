@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::{StreamItem, bus::Scope};
+use engine::{
+    StreamItem,
+    bus::{Place, Scope},
+    ports::hooks::{Environment, HookPoint, Hooked, Hooks, ShellEnv},
+};
 use futures::future::{BoxFuture, ready};
 use protocol::{login::Login, provider::Provider};
 use serde_json::{Map, Value, json};
@@ -31,6 +35,10 @@ impl Instances for Wiring {
         Box::pin(ready(Ok(Vec::new())))
     }
 
+    fn hooks<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, Arc<dyn Hooks>> {
+        Box::pin(ready(Arc::new(Shaper) as Arc<dyn Hooks>))
+    }
+
     fn forget(&self, _: Option<&str>) {}
 
     fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>> {
@@ -56,6 +64,42 @@ impl Instances for Wiring {
     fn log_in<'a>(&'a self, _: &'a str, _: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
         Box::pin(ready(Ok(())))
     }
+}
+
+/// Gives every process a variable, and one that cannot be.
+struct Shaper;
+
+impl Hooks for Shaper {
+    fn wants(&self, point: HookPoint) -> bool {
+        point == HookPoint::ShellEnv
+    }
+
+    fn shell_env<'a>(&'a self, input: &'a ShellEnv, mut output: Environment) -> Hooked<'a, Environment> {
+        assert!(input.session_id.is_none() && input.call_id.is_none());
+        for (name, value) in [("SHAPED", input.cwd.as_str()), ("MINE", "a plugin's"), ("NO=NAME", "x")] {
+            output.env.insert(name.to_owned(), value.to_owned());
+        }
+        Box::pin(ready(output))
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_gets_variables_from_hooks_and_the_clients_count_more() {
+    let world = World::with(Arc::new(Wiring::default()));
+    let script = "printf '%s %s' \"$SHAPED\" \"$MINE\" > said.part && mv said.part said; read line";
+    let body = json!({ "command": "/bin/sh", "args": ["-c", script], "env": { "MINE": "the client's" } });
+    let made = world.post("/pty", body).await;
+    let said = std::path::Path::new(&world.directory()).join("said");
+    let written = async {
+        while !said.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), written).await.unwrap();
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(said, format!("{} the client's", world.directory()));
+    let path = format!("/pty/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.expect(200, "DELETE", &path, None).await, json!(true));
 }
 
 fn secret() -> Value {
