@@ -8,6 +8,7 @@ pub(crate) mod external;
 mod figures;
 mod ground;
 mod guidance;
+mod hooks;
 mod mcp;
 mod options;
 mod plugins;
@@ -15,16 +16,18 @@ mod providers;
 mod settings;
 mod setup;
 mod wakes;
+mod webhooks;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
+use ::plugins::webhooks::{Patience, Ports, Watch, Webhooks};
 use engine::{
     Parts, Sessions,
     bus::Bus,
-    ports::{Clock, Random, SystemClock, SystemRandom},
+    ports::{Clock, Observer, Random, SystemClock, SystemRandom},
 };
 use server::Facts;
 use store::{
@@ -56,6 +59,8 @@ pub(crate) struct Engine {
     store: Arc<Sqlite>,
     places: Places,
     wakes: Wakes,
+    /// Taken by whoever closes.
+    webhooks: Mutex<Option<Webhooks>>,
 }
 
 /// Why there is no engine.
@@ -102,7 +107,13 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         .setup(&facts.directory)
         .await
         .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-    let store = open(&places, &bus)?;
+    let receivers = webhooks::receivers(&here.settings.environment, &here.settings.loaded.config).await?;
+    let watch = Arc::new(Watch::new(bus.clone()));
+    // Nobody looks at commits for the sake of nobody.
+    let observer: Arc<dyn Observer> = if receivers.is_empty() { bus.clone() } else { watch.clone() };
+    let store = open(&places, observer)?;
+    directories.read_from(store.clone());
+    let ports = Ports { reads: store.clone(), outbox: store.clone(), clock: clock.clone() };
     let sessions = Sessions::new(Parts {
         log: store.clone(),
         reads: store.clone(),
@@ -125,7 +136,8 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
     if repaired > 0 {
         tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
     }
-    Ok(Engine { sessions, facts, instances: directories, store, places, wakes })
+    let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
+    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })
 }
 
 impl Engine {
@@ -147,6 +159,10 @@ impl Engine {
         self.sessions.shutdown().await;
         self.wakes.close();
         self.instances.close().await;
+        let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(webhooks) = webhooks {
+            webhooks.close().await;
+        }
         // It was never written by a program that did not listen.
         let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
         if let Err(error) = self.store.close().await {
@@ -155,8 +171,8 @@ impl Engine {
     }
 }
 
-fn open(places: &Places, bus: &Arc<Bus>) -> Result<Arc<Sqlite>, Unavailable> {
-    let opened = Sqlite::open(&places.database(), sqlite::Options::default(), bus.clone());
+fn open(places: &Places, observer: Arc<dyn Observer>) -> Result<Arc<Sqlite>, Unavailable> {
+    let opened = Sqlite::open(&places.database(), sqlite::Options::default(), observer);
     opened.map_err(|error| {
         let hint = "--data-dir DIR keeps another set of sessions";
         let failure = Failure::usage(chain(&error)).hint(hint);

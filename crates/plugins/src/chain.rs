@@ -52,6 +52,8 @@ impl fmt::Debug for Link {
 /// Plugins, in the order in which they are called. One that panics or takes too long is told of once at each place,
 /// and what the ones before it made of the output counts.
 pub struct Chain {
+    /// Another chain, whose plugins come first. It keeps its own deadlines.
+    first: Option<Arc<dyn Hooks>>,
     links: Vec<Link>,
     report: Reporter,
     reported: Mutex<HashSet<(String, HookPoint)>>,
@@ -66,7 +68,13 @@ impl fmt::Debug for Chain {
 impl Chain {
     /// A chain of plugins, and whom to tell when one fails.
     pub fn new(links: Vec<Link>, report: Reporter) -> Self {
-        Self { links, report, reported: Mutex::default() }
+        Self { first: None, links, report, reported: Mutex::default() }
+    }
+
+    /// The same after the plugins of another chain.
+    #[must_use]
+    pub fn after(self, first: Arc<dyn Hooks>) -> Self {
+        Self { first: Some(first), ..self }
     }
 
     async fn call<'a, I, O: Clone>(
@@ -76,6 +84,9 @@ impl Chain {
         mut output: O,
         method: impl Fn(&'a dyn Hooks, &'a I, O) -> Hooked<'a, O>,
     ) -> O {
+        if let Some(first) = self.first.as_deref().filter(|first| first.wants(point)) {
+            output = method(first, input, output).await;
+        }
         let limit = if point == HookPoint::TurnEnd { TURN_END } else { HOOK };
         for link in self.links.iter().filter(|link| link.hooks.wants(point)) {
             let given = output.clone();
@@ -110,7 +121,7 @@ macro_rules! ask_all {
     ($($method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Chain {
             fn wants(&self, point: HookPoint) -> bool {
-                self.links.iter().any(|link| link.hooks.wants(point))
+                self.first.iter().chain(self.links.iter().map(|link| &link.hooks)).any(|hooks| hooks.wants(point))
             }
 
             $(

@@ -15,14 +15,20 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use engine::{
     bus::Bus,
-    ports::{Clock, Logged, Observer, Outbox, Reads},
+    ports::{self, Clock, Logged, Observer, Outbox, Reads},
 };
 use protocol::config::{Secret, Webhook, WebhookEvent};
 use reqwest::Url;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{sync::Notify, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use sign::Key;
+
+/// How long a shutdown waits for what can be told at once.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How often it looks meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Somebody who is told.
 #[derive(Debug, Clone)]
@@ -132,6 +138,9 @@ impl Observer for Watch {
 pub struct Webhooks {
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    names: Vec<String>,
+    ports: Ports,
+    wake: Arc<Notify>,
 }
 
 impl Webhooks {
@@ -144,15 +153,50 @@ impl Webhooks {
             let sender = send::Sender::new(receiver.clone(), ports.clone(), patience.clone(), nudge.clone());
             tasks.spawn(until(stop.clone(), sender.run()));
         }
-        let feeder = feed::Feeder { receivers, names, ports, wake: watch.wake.clone(), nudges };
+        let wake = watch.wake.clone();
+        let feeder = feed::Feeder {
+            receivers,
+            names: names.clone(),
+            ports: ports.clone(),
+            wake: wake.clone(),
+            nudges,
+        };
         tasks.spawn(until(stop.clone(), feeder.run()));
-        Self { stop, tasks }
+        Self { stop, tasks, names, ports, wake }
     }
 
-    /// Stops telling. What is under way may have been taken; it will be told again.
+    /// Stops telling. What can be told at once still is; what is under way then may have been taken, and will be told
+    /// again.
     pub async fn close(mut self) {
+        self.wake.notify_one();
+        if timeout(LINGER, self.told()).await.is_err() {
+            tracing::debug!("webhooks are told the rest after the next start");
+        }
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Webhooks {
+    /// Waits until nothing could be told right now.
+    async fn told(&self) {
+        while !self.is_told().await.unwrap_or(true) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn is_told(&self) -> Result<bool, ports::Error> {
+        let Ports { reads, outbox, clock } = &self.ports;
+        if !self.names.is_empty() && outbox.read_upto().await? < Some(reads.bounds().await?.1) {
+            return Ok(false);
+        }
+        for name in &self.names {
+            let next = outbox.heads(name, 1).await?;
+            if next.first().is_some_and(|notice| notice.due <= clock.now()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

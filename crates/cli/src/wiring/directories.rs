@@ -12,8 +12,10 @@ use std::{
     time::Duration,
 };
 
-use engine::bus::Place;
-use engine::ports::{Resolved, Runners, Unresolved, Wanted};
+use engine::{
+    bus::Place,
+    ports::{Hooks, NoHooks, Reads, Resolved, Runners, Unresolved, Wanted},
+};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use protocol::{
     Session, SessionId,
@@ -122,6 +124,12 @@ impl Directories {
         }
     }
 
+    /// The store is open.
+    pub(super) fn read_from(&self, reads: Arc<dyn Reads>) {
+        // It is opened once.
+        let _ = self.ground.reads.set(reads);
+    }
+
     /// What there is in a directory, as of now.
     pub(super) async fn setup(&self, directory: &str) -> Result<Arc<Setup>, Invalid> {
         let slot = self.slot(directory);
@@ -198,6 +206,10 @@ fn make_room(slots: &mut HashMap<String, Arc<Slot>>) {
     }
 }
 
+fn place(session: &Session) -> Place {
+    Place { directory: session.directory.as_str().into(), project: session.project_id.as_str().into() }
+}
+
 fn late(what: &str) -> Invalid {
     Invalid { path: None, message: format!("{what} takes longer than {} s", DEADLINE.as_secs()) }
 }
@@ -244,6 +256,17 @@ impl Instances for Directories {
                 parameters: tool.schema,
             };
             Ok(self.setup(directory).await?.native.tools(model).into_iter().map(info).collect())
+        }
+        .boxed()
+    }
+
+    fn hooks<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Arc<dyn Hooks>> {
+        async move {
+            match self.setup(&place.directory).await {
+                Ok(setup) => setup.hooks(&self.ground, || place.clone()),
+                // Whatever is wrong with the configuration is told to those who need it.
+                Err(_) => NoHooks::shared(),
+            }
         }
         .boxed()
     }
@@ -319,8 +342,8 @@ impl Runners for Directories {
         async move {
             let setup = self.of(wanted.session).await?;
             self.warn(wanted.session, &setup);
-            let resolved = setup.roster.resolve(wanted).await?;
-            Ok(Resolved { hooks: setup.plugins.hooks(), ..resolved })
+            let hooks = setup.hooks(&self.ground, || place(wanted.session));
+            Ok(Resolved { hooks, ..setup.roster.resolve(wanted).await? })
         }
         .boxed()
     }

@@ -10,7 +10,7 @@ use ::agents::{Snapshots, roster::Threads};
 use engine::{
     bus::Bus,
     mint::Mint,
-    ports::{Clock, Random},
+    ports::{Clock, Random, Reads},
 };
 use llm::{
     Client,
@@ -56,6 +56,8 @@ pub(super) struct Ground {
     pub(super) address: OnceLock<String>,
     /// The header that lets them in, if one is needed.
     pub(super) authorization: Option<String>,
+    /// Where sessions are read, once the store is open.
+    pub(super) reads: OnceLock<Arc<dyn Reads>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
 }
@@ -81,6 +83,7 @@ impl Ground {
             address: OnceLock::new(),
             authorization: environment::credentials().map(|credentials| credentials.header()),
             places,
+            reads: OnceLock::new(),
             clock,
             random,
         })

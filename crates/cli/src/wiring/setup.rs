@@ -1,12 +1,16 @@
 //! What one directory is worked in with: its settings, its providers and its own native loop.
 
-use std::sync::Arc;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use ::agents::{
     Missing, Roster,
     native::{self, Native, mcp::Servers},
     roster::External,
 };
+use engine::{bus::Place, ports::Hooks};
 use llm::demo;
 use protocol::config::Config;
 use server::{Instance, instance::Invalid};
@@ -15,6 +19,7 @@ use store::files::{commands, redacted};
 use super::{
     agents, catalog, external,
     ground::Ground,
+    hooks,
     mcp::{self, Shown},
     options,
     plugins::Plugins,
@@ -36,8 +41,20 @@ pub(super) struct Setup {
     pub(super) native: Native,
     /// Who brings tools along.
     pub(super) mcp: Servers,
-    /// Who looks on.
+    /// Plugins of other people.
     pub(super) plugins: Plugins,
+    /// Who looks on, once somebody works here.
+    hooks: Hooking,
+}
+
+/// Who looks on.
+#[derive(Default)]
+struct Hooking(OnceLock<Arc<dyn Hooks>>);
+
+impl fmt::Debug for Hooking {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Hooking")
+    }
 }
 
 impl Setup {
@@ -87,12 +104,17 @@ impl Setup {
             ..shown(ground, &settings, &providers, &external)
         };
         let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone(), external, &plugins);
-        Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp, plugins })
+        Ok(Self { settings, shown: Arc::new(shown), roster, native, mcp, plugins, hooks: Hooking::default() })
     }
 
     /// Whether it would be made differently now.
     pub(super) async fn is_stale(&self, ground: &Ground) -> bool {
         self.plugins.is_stale(ground) || self.settings.is_stale().await
+    }
+
+    /// Who looks on and may shape what happens in this directory.
+    pub(super) fn hooks(&self, ground: &Ground, place: impl FnOnce() -> Place) -> Arc<dyn Hooks> {
+        Arc::clone(self.hooks.0.get_or_init(|| hooks::chain(ground, self, place())))
     }
 
     /// Whether a turn is running on it. An actor holds its runner for as long as the turn takes.

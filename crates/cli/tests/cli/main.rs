@@ -9,6 +9,7 @@
 )]
 
 mod agents;
+mod auto_commit;
 mod change;
 mod check;
 mod config;
@@ -18,4 +19,5 @@ mod mcp;
 mod provider;
 mod run;
 mod serve;
+mod webhooks;
 mod world;

@@ -50,6 +50,16 @@ async fn plugins_are_called_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_chain_may_follow_another_whose_deadlines_are_its_own() {
+    let (first, told) = chain(&["one", "hangs", "hangs", "two"]);
+    let (second, _) = chain(&["three"]);
+    let both = second.after(Arc::new(first));
+    assert!(both.wants(HookPoint::TextComplete));
+    assert_eq!(complete(&both).await, "said one two three");
+    assert_eq!(told.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_fails_is_told_of_once_and_the_output_before_it_counts() {
     for (bad, why) in [
         ("hangs", "it takes longer than 11 s"),

@@ -48,12 +48,15 @@ impl Feeder {
 
     async fn feed(&self) -> Result<(), Error> {
         let Ports { reads, outbox, .. } = &self.ports;
-        outbox.retain(self.names.clone()).await?;
+        let upto = outbox.read_upto().await?;
+        if upto.is_some() {
+            outbox.retain(self.names.clone()).await?;
+        }
         if self.receivers.is_empty() {
             return Ok(());
         }
         let (oldest, newest) = reads.bounds().await?;
-        let mut after = match outbox.read_upto().await? {
+        let mut after = match upto {
             // What happened before there was anybody to tell is nobody's concern.
             None => {
                 outbox.put(newest, Vec::new()).await?;

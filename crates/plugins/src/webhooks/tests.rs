@@ -211,7 +211,7 @@ async fn a_receiver_is_told_with_a_signature_that_verifies() {
     world.idle("ses_1", "completed").await;
     let heard = ear.until(1).await;
     assert_eq!(heard.len(), 1, "neither what was before, nor a child's end, nor that it is busy");
-    let (call, id) = (&heard[0], "evt_7");
+    let (call, id) = (&heard[0], "evt_6");
     assert_eq!((call.header("webhook-id"), call.header("content-type")), (id, "application/json"));
     let at: i64 = call.header("webhook-timestamp").parse().unwrap();
     assert_eq!(call.header("webhook-signature"), Key::new("s3cret").unwrap().sign(id, at, &call.body));

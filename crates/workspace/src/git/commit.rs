@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -92,9 +92,10 @@ impl Work<'_> {
         names.retain(|name| !left_out.contains(name));
         let index = Some(self.index.as_path());
         self.run_git(&["read-tree", if born { "HEAD" } else { "--empty" }], index).await?;
-        let ignored = self.list(&with(&["check-ignore", "-z", "--"], &names), index, &[1]).await?;
+        let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"];
+        let ignored = self.list(&with(&ignored, &names), index).await?;
         names.retain(|name| !ignored.contains(name));
-        let tracked = self.list(&with(&["ls-files", "-z", "--"], &names), index, &[]).await?;
+        let tracked = self.list(&with(&["ls-files", "-z", "--"], &names), index).await?;
         let top = &self.repository.worktree;
         names.retain(|name| tracked.contains(name) || top.join(name).symlink_metadata().is_ok());
         if names.is_empty() {
@@ -114,8 +115,9 @@ impl Work<'_> {
     /// The files as git knows them, at most [`MAX_FILES`].
     fn names(&self) -> Vec<String> {
         let within = |file: &PathBuf| {
-            let name = file.strip_prefix(&self.repository.worktree).ok()?.to_str()?;
-            (!name.is_empty()).then(|| name.to_owned())
+            let name = file.strip_prefix(&self.repository.worktree).ok()?;
+            let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+            name.to_str().filter(|name| plain && !name.is_empty()).map(str::to_owned)
         };
         self.wish.files.iter().filter_map(within).take(MAX_FILES).collect()
     }
@@ -132,32 +134,26 @@ impl Work<'_> {
         if !born {
             return Ok(Vec::new());
         }
-        let names_of = ["diff", "--name-only", "--no-renames", "-z"];
-        let staged =
-            self.list(&with(&[&names_of[..], &["--cached", "HEAD", "--"]].concat(), names), None, &[]);
-        let staged = staged.await?;
-        let changed = self.list(&with(&[&names_of[..], &["--"]].concat(), names), None, &[]).await?;
+        let staged = ["diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD", "--"];
+        let staged = self.list(&with(&staged, names), None).await?;
+        let changed = ["diff", "--name-only", "--no-renames", "-z", "--"];
+        let changed = self.list(&with(&changed, names), None).await?;
         Ok(staged.into_iter().filter(|name| changed.contains(name)).collect())
     }
 
     async fn is_unchanged(&self, born: bool) -> Result<bool, Error> {
         let index = Some(self.index.as_path());
         let names = if born {
-            self.list(&["diff", "--cached", "--name-only", "-z", "HEAD"], index, &[]).await?
+            self.list(&["diff", "--cached", "--name-only", "-z", "HEAD"], index).await?
         } else {
-            self.list(&["ls-files", "-z"], index, &[]).await?
+            self.list(&["ls-files", "-z"], index).await?
         };
         Ok(names.is_empty())
     }
 
-    async fn list(
-        &self,
-        args: &[impl AsRef<str>],
-        index: Option<&Path>,
-        fine: &[i32],
-    ) -> Result<Vec<String>, Error> {
-        let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
-        let said = self.read(&args, index, fine).await?;
+    /// The names that git answers with.
+    async fn list(&self, args: &[&str], index: Option<&Path>) -> Result<Vec<String>, Error> {
+        let said = self.read(args, index, &[]).await?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
@@ -172,10 +168,9 @@ impl Work<'_> {
         }
     }
 
-    async fn run_git(&self, args: &[impl AsRef<str>], index: Option<&Path>) -> Result<(), Error> {
-        let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
-        let done = process::run(self.spec(&args, index), &CancellationToken::new(), |_| {}).await?;
-        outcome(done, &args, DEADLINE).map(drop)
+    async fn run_git(&self, args: &[&str], index: Option<&Path>) -> Result<(), Error> {
+        let done = process::run(self.spec(args, index), &CancellationToken::new(), |_| {}).await?;
+        outcome(done, args, DEADLINE).map(drop)
     }
 
     fn spec(&self, args: &[&str], index: Option<&Path>) -> Spec {
