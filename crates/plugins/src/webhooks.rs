@@ -69,7 +69,7 @@ impl Receiver {
 }
 
 /// How patient it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// How long a receiver may take to answer.
     pub answer: Duration,
@@ -150,7 +150,7 @@ impl Webhooks {
         let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
         let nudges: Vec<Arc<Notify>> = receivers.iter().map(|_| Arc::default()).collect();
         for (receiver, nudge) in receivers.iter().zip(&nudges) {
-            let sender = send::Sender::new(receiver.clone(), ports.clone(), patience.clone(), nudge.clone());
+            let sender = send::Sender::new(receiver.clone(), ports.clone(), patience, nudge.clone());
             tasks.spawn(until(stop.clone(), sender.run()));
         }
         let wake = watch.wake.clone();

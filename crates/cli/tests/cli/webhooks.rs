@@ -13,7 +13,7 @@ use tokio::{
 use crate::world::World;
 
 /// Longer than the first pause before something is told again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Somebody who listens and refuses what it hears first, once for each answer given.
 async fn receiver(refusals: usize) -> (SocketAddr, mpsc::UnboundedReceiver<(String, Value)>) {

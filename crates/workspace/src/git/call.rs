@@ -79,11 +79,11 @@ pub(super) async fn answer(
 
 /// Has git do something; answers with what it said about it.
 pub(super) async fn run(directory: &Path, args: &[&str], deadline: Duration) -> Result<String, Error> {
-    outcome(call(directory, args, deadline, MAX_ANSWER, false).await?, args, deadline)
+    outcome(&call(directory, args, deadline, MAX_ANSWER, false).await?, args, deadline)
 }
 
 /// What git said, or why it failed.
-pub(super) fn outcome(done: process::Done, args: &[&str], deadline: Duration) -> Result<String, Error> {
+pub(super) fn outcome(done: &process::Done, args: &[&str], deadline: Duration) -> Result<String, Error> {
     let command = args.first().copied().unwrap_or_default().to_owned();
     match done.exit {
         Exit::Code(0) => Ok(done.output.text()),

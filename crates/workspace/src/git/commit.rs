@@ -164,13 +164,13 @@ impl Work<'_> {
         let done = process::run(spec, &CancellationToken::new(), |_| {}).await?;
         match done.exit {
             Exit::Code(code) if fine.contains(&code) => Ok(done.output.text()),
-            _ => outcome(done, args, DEADLINE),
+            _ => outcome(&done, args, DEADLINE),
         }
     }
 
     async fn run_git(&self, args: &[&str], index: Option<&Path>) -> Result<(), Error> {
         let done = process::run(self.spec(args, index), &CancellationToken::new(), |_| {}).await?;
-        outcome(done, args, DEADLINE).map(drop)
+        outcome(&done, args, DEADLINE).map(drop)
     }
 
     fn spec(&self, args: &[&str], index: Option<&Path>) -> Spec {
