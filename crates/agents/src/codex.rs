@@ -60,7 +60,7 @@ impl Codex {
             description: "OpenAI's Codex, with the settings and the login it has on this machine.".into(),
             models,
             has_providers: false,
-            abilities: abilities(),
+            abilities: ABILITIES,
         };
         let keeping = Keeping { idle: options.idle, ..Keeping::default() };
         // Codex begins no turn by itself: there is nothing to wake a session for.
@@ -70,19 +70,17 @@ impl Codex {
 }
 
 /// What works with it. What its subagents do is shown, but they are no sessions; what it costs nobody knows.
-fn abilities() -> Abilities {
-    Abilities {
-        steer: true,
-        resume: true,
-        permissions: true,
-        questions: true,
-        todos: true,
-        tokens: true,
-        retries: true,
-        attachments: true,
-        ..Abilities::LEAST
-    }
-}
+pub const ABILITIES: Abilities = Abilities {
+    steer: true,
+    resume: true,
+    permissions: true,
+    questions: true,
+    todos: true,
+    tokens: true,
+    retries: true,
+    attachments: true,
+    ..Abilities::LEAST
+};
 
 impl External for Codex {
     fn about(&self) -> &About {

@@ -10,6 +10,7 @@ pub mod codex;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;
+pub mod opencode;
 pub mod roster;
 mod snapshots;
 

@@ -1,13 +1,12 @@
 //! Who answers a prompt: the agent, the model and the runner that were asked for, or the ones to fall back on.
 //!
-//! Runners of other people's agents are [`External`]. [`known`] lists the programs that are looked for, [`Watched`] is
-//! put around each runner, and [`Threads`] keeps what an agent calls a session.
+//! Runners of other people's agents are [`External`]. [`known`] lists the programs that are looked for, and [`Watched`]
+//! is put around each runner.
 
 mod external;
 pub mod known;
 #[cfg(test)]
 pub(crate) mod tests;
-mod threads;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -29,7 +28,6 @@ use crate::native::mcp::Servers;
 use crate::native::permission::evaluate;
 
 pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
-pub use threads::Threads;
 pub use watched::Watched;
 
 /// The agents and models there are. A prompt that asks for something else is refused before it is accepted.

@@ -30,9 +30,8 @@ const ROOMS: &[Room] = &[
     Room { name: "workspace", uses: &[], tests_use: &[] },
     Room {
         name: "agents",
-        uses: &["engine", "llm", "protocol", "reach", "sse", "workspace"],
-        // The checker of the lifecycle is the client's.
-        tests_use: &["client", "store"],
+        uses: &["client", "engine", "llm", "protocol", "reach", "sse", "workspace"],
+        tests_use: &["store"],
     },
     Room { name: "plugins", uses: &["engine", "protocol", "reach", "workspace"], tests_use: &[] },
     Room {

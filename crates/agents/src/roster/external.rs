@@ -13,8 +13,6 @@ use protocol::agent::{Abilities, Agent, AgentMode};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
 
-use super::Threads;
-
 /// The model of every agent: whichever its own settings name.
 pub const DEFAULT_MODEL: &str = "default";
 
@@ -87,6 +85,4 @@ pub struct Program {
     pub mode: PermissionMode,
     /// How long a process that has nothing to do is kept.
     pub idle: Duration,
-    /// Which conversation of its a session is.
-    pub threads: Threads,
 }

@@ -1,5 +1,6 @@
 //! Turns of other people's agents, in an engine of their own.
 
 mod choice;
+mod page;
 mod watched;
 pub(crate) mod world;

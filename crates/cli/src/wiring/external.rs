@@ -10,11 +10,13 @@ use ::agents::{
     claude,
     codex::Codex,
     external::{Bounds, Keeping, Patience},
+    opencode,
     roster::{
         About, DEFAULT_MODEL, External, IDLE, Program, Watched,
         known::{self, ACP, KNOWN, Kind, Known},
     },
 };
+use client::Password;
 use protocol::agent::Abilities;
 use protocol::config::{self, Agents, Config, OpenCode, Positive};
 use server::instance::Invalid;
@@ -169,10 +171,10 @@ pub(super) fn runners(ground: &Ground, settings: &Settings) -> Result<Vec<Arc<dy
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
-    Ok(usable.filter_map(|candidate| runner(ground, settings, candidate)).map(watch).collect())
+    Ok(usable.map(|candidate| watch(runner(ground, settings, candidate))).collect())
 }
 
-fn program(ground: &Ground, candidate: &Candidate) -> Program {
+fn program(candidate: &Candidate) -> Program {
     let written = &candidate.written;
     Program {
         command: candidate.command.clone(),
@@ -181,24 +183,27 @@ fn program(ground: &Ground, candidate: &Candidate) -> Program {
         hidden: environment::PASSWORDS.map(str::to_owned).to_vec(),
         mode: written.permission_mode.unwrap_or_default(),
         idle: written.idle_seconds.map_or(IDLE, Positive::seconds),
-        threads: ground.threads.clone(),
     }
 }
 
-/// The runner for an agent, if there is one.
-fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Option<Arc<dyn External>> {
-    let program = program(ground, candidate);
+/// The runner for an agent.
+fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
+    let program = program(candidate);
     match candidate.kind {
-        Kind::Codex => {
-            Some(Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))))
-        }
+        Kind::Codex => Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))),
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
             let (options, clock) = (claude::Options::of(&program), ground.clock.clone());
-            Some(Arc::new(claude::Claude::new(about, options, clock, ground.wakes.wake())))
+            Arc::new(claude::Claude::new(about, options, clock, ground.wakes.wake()))
         }
-        Kind::Acp => Some(Arc::new(acp(ground, settings, candidate, program))),
-        Kind::OpenCode => None,
+        Kind::Acp => Arc::new(acp(ground, settings, candidate, program)),
+        Kind::OpenCode => {
+            let about =
+                about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
+            let about = About { has_providers: true, ..about };
+            let (clock, random) = (ground.clock.clone(), ground.random.clone());
+            Arc::new(opencode::OpenCode::new(about, &program, remote(candidate), clock, random))
+        }
     }
 }
 
@@ -234,6 +239,16 @@ fn acp(ground: &Ground, settings: &Settings, candidate: &Candidate, program: Pro
         clock: Arc::clone(&ground.clock),
     };
     Acp::new(options, ground.wakes.wake())
+}
+
+/// The server that is to be called instead of one that is started.
+fn remote(candidate: &Candidate) -> Option<opencode::Remote> {
+    let OpenCode { url, username, password, .. } = &candidate.written;
+    Some(opencode::Remote {
+        address: url.clone()?,
+        user: username.clone(),
+        password: password.as_ref().map(|password| Password::new(password.reveal())),
+    })
 }
 
 #[cfg(test)]

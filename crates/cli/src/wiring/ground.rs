@@ -3,10 +3,10 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
-use ::agents::{Snapshots, roster::Threads};
+use ::agents::Snapshots;
 use engine::{
     bus::Bus,
     mint::Mint,
@@ -33,9 +33,6 @@ const OUTPUTS: &str = "tool-output";
 /// What the files of worktrees were, in the data directory.
 const SNAPSHOTS: &str = "snapshot";
 
-/// What sessions are called by other people's agents, in the data directory.
-const THREADS: &str = "threads";
-
 /// The same for every directory, and for as long as the program runs.
 pub(super) struct Ground {
     pub(super) environment: Environment,
@@ -46,8 +43,6 @@ pub(super) struct Ground {
     pub(super) shelf: Shelf,
     /// Several directories may be in one worktree.
     pub(super) snapshots: Arc<Snapshots>,
-    /// Which conversation of somebody else's agent a session is.
-    pub(super) threads: Threads,
     /// How agents that begin to work by themselves get a turn.
     pub(super) wakes: Wakes,
     /// Tells clients what no session tells.
@@ -77,7 +72,6 @@ impl Ground {
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
-            threads: threads(&places, clock.as_ref()),
             wakes: Wakes::default(),
             announcer: Announcer { bus: bus.clone(), mint },
             address: OnceLock::new(),
@@ -112,27 +106,12 @@ fn demo(options: &Options) -> Result<Demo, Failure> {
 /// The directory for whole outputs, which is rid of old ones meanwhile.
 fn shelf(places: &Places, clock: &dyn Clock) -> Shelf {
     let shelf = Shelf::new(places.data.join(OUTPUTS));
-    let (old, now) = (shelf.clone(), time(clock));
+    let old = shelf.clone();
+    let now = Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0));
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = old.sweep(now, RETENTION) {
+        if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
             tracing::warn!(%error, "old outputs of tools could not be removed");
         }
     });
     shelf
-}
-
-/// The directory for what sessions are called elsewhere, which is rid of old ones meanwhile.
-fn threads(places: &Places, clock: &dyn Clock) -> Threads {
-    let threads = Threads::new(places.data.join(THREADS));
-    let (old, now) = (threads.clone(), time(clock));
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = old.sweep(now) {
-            tracing::warn!(%error, "what old sessions are called by other agents could not be removed");
-        }
-    });
-    threads
-}
-
-fn time(clock: &dyn Clock) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0))
 }

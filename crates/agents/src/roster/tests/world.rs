@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) project: TempDir,
     pub(crate) seen: Vec<Event>,
+    /// Whether whatever is asked is refused.
+    pub(crate) refuses: bool,
     stream: Stream,
     unread: VecDeque<Event>,
 }
@@ -69,7 +71,7 @@ impl World {
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, project, seen: Vec::new(), stream, unread: VecDeque::new() }
+        Self { sessions, project, seen: Vec::new(), refuses: false, stream, unread: VecDeque::new() }
     }
 
     /// Makes the project a repository.
@@ -136,11 +138,31 @@ impl World {
         }
     }
 
-    /// Allows whatever is asked until the session is idle; tells how the turn ended.
+    /// The next thing that is published; what is asked is answered.
+    pub(crate) async fn react(&mut self) -> EventBody {
+        let body = self.next().await;
+        match &body {
+            EventBody::PermissionAsked(asked) => {
+                let reply = if self.refuses { PermissionReply::Reject } else { PermissionReply::Once };
+                self.sessions.reply_permission(&asked.id, reply, None).await.unwrap();
+            }
+            EventBody::QuestionAsked(asked) if self.refuses => {
+                self.sessions.reject_question(&asked.id).await.unwrap();
+            }
+            EventBody::QuestionAsked(asked) => {
+                let first = asked.questions.iter().map(|it| vec![it.options[0].label.clone()]).collect();
+                self.sessions.reply_question(&asked.id, first).await.unwrap();
+            }
+            _ => {}
+        }
+        body
+    }
+
+    /// Answers whatever is asked until the session is idle; tells how the turn ended.
     pub(crate) async fn until_idle(&mut self, session: &Session) -> EndReason {
         let mut end = None;
         loop {
-            match self.next().await {
+            match self.react().await {
                 EventBody::SessionStatus(it) if it.session_id == session.id => {
                     if let SessionStatus::Idle { reason, .. } = it.status {
                         assert!(end.is_none(), "idle twice");
@@ -148,13 +170,6 @@ impl World {
                     }
                 }
                 EventBody::SessionIdle(idle) if idle.session_id == session.id => return end.unwrap(),
-                EventBody::PermissionAsked(asked) => {
-                    self.sessions.reply_permission(&asked.id, PermissionReply::Once, None).await.unwrap();
-                }
-                EventBody::QuestionAsked(asked) => {
-                    let first = asked.questions.iter().map(|it| vec![it.options[0].label.clone()]).collect();
-                    self.sessions.reply_question(&asked.id, first).await.unwrap();
-                }
                 _ => {}
             }
         }

@@ -1,0 +1,428 @@
+//! The loop of one turn: a prompt there, and whatever comes of it here.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use client::{Client, EventStream, Scope};
+use engine::ports::ChildSpec;
+use engine::session::Turn;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use protocol::agent_event::Answer;
+use protocol::request::{PermissionReply, PermissionRequest, QuestionRequest};
+use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, SessionStatus, TurnEnd};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::nursery::Adopted;
+use super::server::Lease;
+use super::translate::{Child, Said, Translator};
+use super::{Inner, wire};
+
+/// How long after what looked like an end the server is asked whether it was one.
+const SETTLE: Duration = Duration::from_millis(1_500);
+/// How long an aborted turn is listened to, within the grace that the engine gives.
+const ABORT: Duration = Duration::from_millis(500);
+/// How long the event stream may take to begin.
+const CONNECT: Duration = Duration::from_secs(30);
+/// Events that a child may be behind.
+const MAX_BEHIND: usize = 1_024;
+
+/// Go on, or the end of the turn.
+type Flow<T = ()> = ControlFlow<TurnEnd, T>;
+
+/// Takes a turn.
+pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
+    if let Some(adopted) = inner.nursery.take(&turn.session).await {
+        return follow_child(inner, turn, adopted).await;
+    }
+    match Box::pin(begin(inner, turn)).await {
+        Flow::Continue((mut drive, lease)) => drive.follow(Some(&lease)).await,
+        Flow::Break(end) => end,
+    }
+}
+
+async fn follow_child(inner: &Inner, turn: &Turn, adopted: Adopted) -> TurnEnd {
+    let Adopted { session, events, client } = adopted;
+    let translator = Translator::of_child(session.clone());
+    let mut drive = Drive::new(inner, turn, client, session, translator, Source::Parent(events));
+    drive.follow(None).await
+}
+
+/// Finds the server and the session, listens, and sends the prompt.
+async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)> {
+    let directory = &turn.session.directory;
+    let lease = or_end(until_cancelled(turn, inner.server.lease(directory)).await?)?;
+    let client = lease.client.clone().in_directory(directory);
+    let stream = until_cancelled(turn, timeout(CONNECT, listen(&client))).await?;
+    let stream =
+        or_end(stream.unwrap_or_else(|_| Err("OpenCode's events did not begin in time".to_owned())))?;
+    let session = until_cancelled(turn, session(inner, turn, &client)).await?;
+    let session = or_end(session)?;
+    let translator = Translator::new(session.clone());
+    let mut drive = Drive::new(inner, turn, client, session, translator, Source::Stream(stream));
+    drive.send(&turn.prompt).await?;
+    Flow::Continue((drive, lease))
+}
+
+/// Listens from now on: nothing is missed that happens after this.
+async fn listen(client: &Client) -> Result<EventStream, String> {
+    let mut stream = client.events(Scope::Directory, None);
+    loop {
+        match stream.next().await {
+            Some(Ok(received)) if matches!(received.event.body, EventBody::ServerConnected(_)) => {
+                return Ok(stream);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                return Err(format!("OpenCode's events cannot be followed: {}", chain(&error)));
+            }
+            None => return Err("OpenCode's events ended at once".to_owned()),
+        }
+    }
+}
+
+/// The session there that this one is, or a new one.
+async fn session(inner: &Inner, turn: &Turn, client: &Client) -> Result<SessionId, String> {
+    let name = &inner.about.id;
+    if let Some(known) = turn.session.note(name).and_then(|known| known.parse().ok()) {
+        match client.session(&known).await {
+            Ok(session) => return Ok(session.id),
+            Err(error) if error.status().is_some_and(|status| status < 500) => {
+                let message = "OpenCode does not know this conversation any more, and begins a new one.";
+                turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+            }
+            Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
+        }
+    }
+    let created = client.create_session(&wire::session(inner.mode)).await;
+    let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
+    turn.emit(AgentEvent::Noted { name: name.clone(), note: created.id.to_string() }).await;
+    Ok(created.id)
+}
+
+/// Where events come from.
+enum Source {
+    Stream(EventStream),
+    /// A parent's run, which hears for its children.
+    Parent(mpsc::Receiver<EventBody>),
+}
+
+impl Source {
+    /// The next event; an error if there will be none.
+    async fn next(&mut self) -> Result<Option<EventBody>, String> {
+        match self {
+            Self::Parent(events) => events.recv().await.map(Some).ok_or_else(String::new),
+            Self::Stream(stream) => match stream.next().await {
+                Some(Ok(received)) => Ok(Some(received.event.body)),
+                // A frame that is no event is none.
+                Some(Err(client::Error::Decode(error))) => {
+                    tracing::debug!(%error, "OpenCode sent something that is no event");
+                    Ok(None)
+                }
+                Some(Err(error)) => Err(format!("the OpenCode server is gone: {}", chain(&error))),
+                None => Err("the OpenCode server is gone".to_owned()),
+            },
+        }
+    }
+}
+
+/// A person's answer has reached OpenCode, or has not.
+type Replied = Result<(), client::Error>;
+
+/// One turn.
+struct Drive<'a> {
+    inner: &'a Inner,
+    turn: &'a Turn,
+    client: Client,
+    session: SessionId,
+    translator: Translator,
+    source: Source,
+    /// Requests that wait for a person, or whose answer is on its way.
+    asked: FuturesUnordered<BoxFuture<'a, Replied>>,
+    /// Whether a person has just refused something.
+    has_refused: Arc<AtomicBool>,
+    children: HashMap<SessionId, mpsc::Sender<EventBody>>,
+    /// When the server is asked whether it is idle.
+    check_at: Option<Instant>,
+}
+
+impl<'a> Drive<'a> {
+    fn new(
+        inner: &'a Inner,
+        turn: &'a Turn,
+        client: Client,
+        session: SessionId,
+        translator: Translator,
+        source: Source,
+    ) -> Self {
+        Self {
+            inner,
+            turn,
+            client,
+            session,
+            translator,
+            source,
+            asked: FuturesUnordered::new(),
+            has_refused: Arc::default(),
+            children: HashMap::new(),
+            check_at: None,
+        }
+    }
+
+    async fn follow(&mut self, lease: Option<&Lease>) -> TurnEnd {
+        let gone = async {
+            match lease {
+                Some(lease) => lease.gone().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut gone = std::pin::pin!(gone);
+        loop {
+            let flow = tokio::select! {
+                biased;
+                () = self.turn.cancelled() => return self.abort().await,
+                why = &mut gone => Flow::Break(TurnEnd::Error(MessageError::unknown(why))),
+                event = self.source.next() => self.hear(event).await,
+                Some(replied) = self.asked.next() => self.replied(replied).await,
+                () = self.turn.prompted() => self.join().await,
+                () = until(self.check_at) => self.check().await,
+            };
+            if let Flow::Break(end) = flow {
+                return end;
+            }
+        }
+    }
+
+    /// Sends a person's prompt.
+    async fn send(&mut self, prompt: &MessageId) -> Flow {
+        let Some(message) = or_end(self.turn.message(prompt).await)? else { return Flow::Continue(()) };
+        let id: MessageId = self.inner.mint.id();
+        let input = wire::prompt(id.clone(), &message, &self.turn.model, &self.turn.agent, self.inner.mode);
+        self.translator.sent(id);
+        let sending = self.client.prompt_async(&self.session, &input);
+        let Flow::Continue(sent) = until_cancelled(self.turn, sending).await else {
+            // It may have arrived all the same.
+            return Flow::Break(self.abort().await);
+        };
+        or_end(sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error))))
+    }
+
+    /// Sends prompts that join.
+    async fn join(&mut self) -> Flow {
+        for prompt in self.turn.join().await {
+            self.send(&prompt).await?;
+        }
+        Flow::Continue(())
+    }
+
+    async fn hear(&mut self, event: Result<Option<EventBody>, String>) -> Flow {
+        if self.has_refused.swap(false, Ordering::Relaxed) {
+            self.translator.refused();
+        }
+        let said = match event {
+            Ok(None) => return Flow::Continue(()),
+            Ok(Some(EventBody::ServerConnected(_))) => return self.catch_up().await,
+            Ok(Some(body)) => self.translator.hear(body),
+            // The parent's turn is over, and so is this one.
+            Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
+            Err(error) => return Flow::Break(TurnEnd::Error(MessageError::unknown(error))),
+        };
+        self.act(said).await
+    }
+
+    async fn act(&mut self, said: Vec<Said>) -> Flow {
+        for said in said {
+            match said {
+                Said::Agent(event) => self.turn.emit(event).await,
+                Said::Permission(request) => self.ask_permission(request),
+                Said::Question(request) => self.ask_question(request),
+                Said::Child(child) => self.adopt(child).await,
+                Said::ForChild(child, body) => {
+                    if let Some(to) = self.children.get(&child) {
+                        // A child whose turn is over hears nothing more.
+                        let _ = to.send(body).await;
+                    }
+                }
+                Said::Unsure => self.check_at = Some(Instant::now() + SETTLE),
+                Said::Ended(end) => return Flow::Break(end),
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn ask_permission(&mut self, request: PermissionRequest) {
+        let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
+        let ask = async move {
+            let (reply, message) = wire::reply(&turn.ask(wire::permission(&request)).await);
+            // Before OpenCode knows: what it says next is a consequence.
+            has_refused.fetch_or(reply == PermissionReply::Reject, Ordering::Relaxed);
+            client.reply_permission(&request.id, reply, message).await
+        };
+        self.asked.push(ask.boxed());
+    }
+
+    fn ask_question(&mut self, request: QuestionRequest) {
+        let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
+        let ask = async move {
+            if let Answer::Answers(answers) = turn.ask(wire::question(&request)).await {
+                client.reply_question(&request.id, answers).await
+            } else {
+                has_refused.store(true, Ordering::Relaxed);
+                client.reject_question(&request.id).await
+            }
+        };
+        self.asked.push(ask.boxed());
+    }
+
+    /// An answer that did not reach OpenCode may mean that it waits for ever, or that somebody else was faster.
+    async fn replied(&mut self, replied: Replied) -> Flow {
+        if let Err(error) = replied
+            && error.status() != Some(404)
+        {
+            let message = format!("OpenCode did not take the answer to a request: {}", chain(&error));
+            self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+            self.check_at = Some(Instant::now() + SETTLE);
+        }
+        Flow::Continue(())
+    }
+
+    /// Starts a child session for a subagent that is at work already.
+    async fn adopt(&mut self, child: Child) {
+        let parent = &self.turn.session.id;
+        let prompt = if child.prompt.is_empty() { child.title.clone() } else { child.prompt };
+        let spec = ChildSpec {
+            title: child.title,
+            agent: Some(self.turn.agent.clone()),
+            model: Some(self.turn.model.clone()),
+            prompt,
+            resume: None,
+        };
+        self.inner.nursery.expect(parent);
+        let adopted = match self.turn.start_child(spec).await {
+            Ok(started) => {
+                let (to, events) = mpsc::channel(MAX_BEHIND);
+                self.children.insert(child.session.clone(), to);
+                let adopted = Adopted { session: child.session, events, client: self.client.clone() };
+                Some((started.session().clone(), adopted))
+            }
+            Err(error) => {
+                tracing::debug!(session = %parent, error, "a subagent of OpenCode's has no session here");
+                None
+            }
+        };
+        self.inner.nursery.settle(parent, adopted);
+    }
+
+    /// The stream was interrupted, and OpenCode repeats nothing: its state is read anew.
+    async fn catch_up(&mut self) -> Flow {
+        let state = async {
+            let messages = self.client.messages(&self.session).await?;
+            let todos = self.client.todos(&self.session).await?;
+            let (permissions, questions) = (self.client.permissions().await?, self.client.questions().await?);
+            Ok::<_, client::Error>((messages, todos, permissions, questions))
+        };
+        let (messages, todos, permissions, questions) = match until_cancelled(self.turn, state).await? {
+            Ok(state) => state,
+            Err(error) => {
+                tracing::debug!(
+                    error = chain(&error),
+                    "OpenCode's state could not be read; it is asked again"
+                );
+                self.check_at = Some(Instant::now() + SETTLE);
+                return Flow::Continue(());
+            }
+        };
+        let mut said = self.translator.catch_up(messages);
+        said.extend((!todos.is_empty()).then_some(Said::Agent(AgentEvent::Todos(todos))));
+        said.extend(permissions.into_iter().flat_map(|request| self.translator.permission(request)));
+        said.extend(questions.into_iter().flat_map(|request| self.translator.question(request)));
+        self.act(said).await?;
+        self.check().await
+    }
+
+    /// Asks the server whether it is idle.
+    async fn check(&mut self) -> Flow {
+        self.check_at = None;
+        match until_cancelled(self.turn, self.client.statuses()).await? {
+            Ok(statuses) => match statuses.get(&self.session) {
+                None | Some(SessionStatus::Idle { .. }) => {
+                    let said = self.translator.settle();
+                    self.act(said).await
+                }
+                Some(_) => Flow::Continue(()),
+            },
+            Err(error) => {
+                // The stream finds out whether the server is gone.
+                tracing::debug!(error = chain(&error), "OpenCode could not be asked whether it is idle");
+                self.check_at = Some(Instant::now() + SETTLE);
+                Flow::Continue(())
+            }
+        }
+    }
+
+    /// Stops the turn there, and listens a little for what it says about that.
+    async fn abort(&mut self) -> TurnEnd {
+        let listening = async {
+            if let Err(error) = self.client.abort(&self.session).await {
+                tracing::debug!(error = chain(&error), "OpenCode could not be told to stop");
+                return;
+            }
+            while let Ok(event) = self.source.next().await {
+                for said in event.map(|body| self.translator.hear(body)).unwrap_or_default() {
+                    match said {
+                        Said::Agent(event) => self.turn.emit(event).await,
+                        Said::ForChild(child, body) => {
+                            if let Some(to) = self.children.get(&child) {
+                                let _ = to.try_send(body);
+                            }
+                        }
+                        Said::Ended(_) => return,
+                        _ => {}
+                    }
+                }
+            }
+        };
+        let _ = timeout(ABORT, listening).await;
+        TurnEnd::Cancelled
+    }
+}
+
+/// Waits for a moment; for ever if there is none.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What comes of something, unless the turn is stopped first.
+async fn until_cancelled<T>(turn: &Turn, work: impl Future<Output = T>) -> Flow<T> {
+    tokio::select! {
+        biased;
+        () = turn.cancelled() => Flow::Break(TurnEnd::Cancelled),
+        done = work => Flow::Continue(done),
+    }
+}
+
+/// A value, or the end of the turn with what went wrong.
+fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
+    match result {
+        Ok(value) => Flow::Continue(value),
+        Err(error) => Flow::Break(TurnEnd::Error(MessageError::unknown(error.to_string()))),
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,390 @@
+//! The server that is talked to: one that runs already, or a process that is started when it is needed, shared by all
+//! sessions, and stopped when none has needed it for a while.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use client::{Client, Password};
+use engine::ports::Random;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::ChildStdout;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Companion, Exit, Spec};
+
+use crate::roster::Program;
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(45);
+/// Lines that are read until it says where.
+const MAX_LINES: usize = 200;
+/// The longest of them, in bytes.
+const MAX_LINE: u64 = 16 * 1024;
+/// The wait before it is started again after it could not be; it doubles with every failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long one that says nothing more is given to end.
+const LAST_GRACE: Duration = Duration::from_millis(500);
+/// How much of its last words is told, in characters.
+const LAST_WORDS: usize = 2_000;
+/// Bytes of a password that nobody has to remember.
+const PASSWORD: usize = 24;
+/// The name that goes with it.
+const USER: &str = "opencode";
+
+/// A server that runs already.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// Its address.
+    pub address: String,
+    /// The user name there, if not the usual one.
+    pub user: Option<String>,
+    /// The password there.
+    pub password: Option<Password>,
+}
+
+/// A server to start.
+#[derive(Debug, Clone)]
+pub struct Start {
+    command: Vec<String>,
+    environment: BTreeMap<String, String>,
+    hidden: Vec<String>,
+    idle: Duration,
+    /// How long it may take until it listens.
+    pub patience: Duration,
+}
+
+impl Start {
+    /// From how the program is to be used.
+    pub fn new(program: &Program) -> Self {
+        Self {
+            command: program.command.clone(),
+            environment: program.environment.clone(),
+            hidden: program.hidden.clone(),
+            idle: program.idle,
+            patience: START,
+        }
+    }
+}
+
+/// Where OpenCode is.
+pub(super) enum Server {
+    There(Remote),
+    ToStart(Box<Starter>),
+}
+
+/// Starts a server, and knows the one that runs.
+pub(super) struct Starter {
+    start: Start,
+    random: Arc<dyn Random>,
+    /// Locked while it is started.
+    running: tokio::sync::Mutex<Option<Arc<Live>>>,
+    /// How often in a row it could not be started, or ended by itself.
+    failures: Arc<Mutex<u32>>,
+    closed: CancellationToken,
+}
+
+/// A server that runs.
+struct Live {
+    client: Client,
+    /// Why it is gone, once it is.
+    gone: watch::Receiver<Option<String>>,
+    uses: Mutex<Uses>,
+    stop: CancellationToken,
+}
+
+struct Uses {
+    count: usize,
+    since: Instant,
+    /// It is being stopped: nobody may begin to use it.
+    is_closing: bool,
+}
+
+/// The right to use a server, which is not stopped before it is given back.
+pub(super) struct Lease {
+    pub(super) client: Client,
+    live: Option<Arc<Live>>,
+}
+
+impl Lease {
+    /// Resolves when the server has ended, with what it said. Of one that Baton did not start nobody knows.
+    pub(super) async fn gone(&self) -> String {
+        let Some(live) = &self.live else { return std::future::pending().await };
+        let mut gone = live.gone.clone();
+        match gone.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => "the OpenCode server is gone".to_owned(),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(live) = &self.live {
+            let mut uses = live.uses();
+            uses.count = uses.count.saturating_sub(1);
+            uses.since = Instant::now();
+        }
+    }
+}
+
+impl Live {
+    fn uses(&self) -> MutexGuard<'_, Uses> {
+        // Every change of it is complete in itself.
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to use it, if it is there to stay.
+    fn lease(self: &Arc<Self>) -> Option<Lease> {
+        if self.gone.borrow().is_some() {
+            return None;
+        }
+        let mut uses = self.uses();
+        if uses.is_closing {
+            return None;
+        }
+        uses.count += 1;
+        Some(Lease { client: self.client.clone(), live: Some(Arc::clone(self)) })
+    }
+}
+
+impl Server {
+    pub(super) fn there(remote: Remote) -> Self {
+        Self::There(remote)
+    }
+
+    pub(super) fn to_start(start: Start, random: Arc<dyn Random>) -> Self {
+        Self::ToStart(Box::new(Starter {
+            start,
+            random,
+            running: tokio::sync::Mutex::default(),
+            failures: Arc::default(),
+            closed: CancellationToken::new(),
+        }))
+    }
+
+    /// A server to use; it is started if need be, in a directory.
+    pub(super) async fn lease(&self, directory: &str) -> Result<Lease, String> {
+        match self {
+            Self::There(remote) => {
+                let client = Client::new(&remote.address).map_err(|error| error.to_string())?;
+                let user = remote.user.clone().unwrap_or_else(|| USER.to_owned());
+                let client = match remote.password.clone() {
+                    Some(password) => client.with_login(user, password),
+                    None => client,
+                };
+                Ok(Lease { client, live: None })
+            }
+            Self::ToStart(starter) => starter.lease(directory).await,
+        }
+    }
+
+    /// Ends the process, if there is one.
+    pub(super) async fn close(&self) {
+        let Self::ToStart(starter) = self else { return };
+        starter.closed.cancel();
+        let live = starter.running.lock().await.take();
+        if let Some(live) = live {
+            live.stop.cancel();
+            // The keeper tells when the process is gone; it has its own deadline.
+            let _ = live.gone.clone().wait_for(Option::is_some).await;
+        }
+    }
+}
+
+impl Starter {
+    async fn lease(&self, directory: &str) -> Result<Lease, String> {
+        let mut running = self.running.lock().await;
+        if let Some(lease) = running.as_ref().and_then(Live::lease) {
+            return Ok(lease);
+        }
+        if self.closed.is_cancelled() {
+            return Err("the server is shutting down".to_owned());
+        }
+        sleep(self.pause()).await;
+        let started = timeout(self.start.patience, self.start(directory)).await;
+        let late =
+            || format!("OpenCode did not listen within {} s of its start", self.start.patience.as_secs());
+        match started.unwrap_or_else(|_| Err(late())) {
+            Ok(live) => {
+                let lease = live.lease().ok_or("the OpenCode server ended at once")?;
+                *running = Some(live);
+                Ok(lease)
+            }
+            Err(error) => {
+                count(&self.failures, |failures| failures.saturating_add(1));
+                Err(error)
+            }
+        }
+    }
+
+    /// The wait before the next start.
+    fn pause(&self) -> Duration {
+        match *self.failures.lock().unwrap_or_else(PoisonError::into_inner) {
+            0 => Duration::ZERO,
+            failures => FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(8)).min(LONGEST_PAUSE),
+        }
+    }
+
+    async fn start(&self, directory: &str) -> Result<Arc<Live>, String> {
+        let (program, args) = self.start.command.split_first().ok_or("OpenCode has no command")?;
+        let password = self.password();
+        let mut spec = Spec::new(program, directory, Duration::MAX)
+            .args(args)
+            .args(["serve", "--hostname", "127.0.0.1", "--port", "0"])
+            .hide(&self.start.hidden);
+        let own = [("OPENCODE_SERVER_PASSWORD", password.as_str()), ("OPENCODE_SERVER_USERNAME", USER)];
+        let written = self.start.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        spec.environment = written.chain(own).map(|(name, value)| (name.into(), value.into())).collect();
+        let (companion, pipes) = process::start(&spec).map_err(|error| error.to_string())?;
+        let mut output = BufReader::new(pipes.output);
+        let Some(address) = address(&mut output).await else { return Err(silent(companion).await) };
+        let client = Client::new(&address)
+            .map_err(|error| format!("OpenCode listens at an address that cannot be called: {error}"))?
+            .with_login(USER, Password::new(password));
+        let (tell, gone) = watch::channel(None);
+        let uses = Mutex::new(Uses { count: 0, since: Instant::now(), is_closing: false });
+        let live = Arc::new(Live { client, gone, uses, stop: CancellationToken::new() });
+        let keeper = Keeper {
+            live: Arc::clone(&live),
+            idle: self.start.idle,
+            tell,
+            failures: Arc::clone(&self.failures),
+            closed: self.closed.clone(),
+        };
+        tokio::spawn(keeper.keep(companion, output));
+        Ok(live)
+    }
+
+    fn password(&self) -> String {
+        let mut bytes = [0; PASSWORD];
+        self.random.fill(&mut bytes);
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
+}
+
+fn count(failures: &Mutex<u32>, change: impl FnOnce(u32) -> u32) {
+    let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+    *failures = change(*failures);
+}
+
+/// Waits for a process to end, or to be of no use.
+struct Keeper {
+    live: Arc<Live>,
+    idle: Duration,
+    tell: watch::Sender<Option<String>>,
+    failures: Arc<Mutex<u32>>,
+    closed: CancellationToken,
+}
+
+impl Keeper {
+    async fn keep(self, mut companion: Companion, output: BufReader<ChildStdout>) {
+        let drain = tokio::spawn(drain(output));
+        let why = tokio::select! {
+            exit = companion.wait() => {
+                let exit = told(exit);
+                count(&self.failures, |failures| failures.saturating_add(1));
+                Some(format!("the OpenCode server ended ({exit}): {}", last_words(&companion)))
+            }
+            () = self.useless() => None,
+            () = self.live.stop.cancelled() => None,
+            () = self.closed.cancelled() => None,
+        };
+        let why = if let Some(why) = why {
+            why
+        } else {
+            count(&self.failures, |_| 0);
+            companion.stop().await;
+            "the OpenCode server was stopped".to_owned()
+        };
+        drain.abort();
+        self.tell.send_replace(Some(why));
+    }
+
+    /// Resolves when nobody has used it for a while; from then on nobody may.
+    async fn useless(&self) {
+        loop {
+            let due = {
+                let mut uses = self.live.uses();
+                let due = uses.since.checked_add(self.idle);
+                if uses.count == 0 && due.is_some_and(|due| due <= Instant::now()) {
+                    uses.is_closing = true;
+                    return;
+                }
+                if uses.count > 0 { Instant::now().checked_add(self.idle) } else { due }
+            };
+            match due {
+                Some(due) => sleep_until(due.max(Instant::now() + FIRST_PAUSE)).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// The address a server says it listens at; nothing if it ends before, or says too much else.
+async fn address(output: &mut BufReader<ChildStdout>) -> Option<String> {
+    for _ in 0..MAX_LINES {
+        let mut line = Vec::new();
+        let read = (&mut *output).take(MAX_LINE).read_until(b'\n', &mut line).await;
+        if !matches!(read, Ok(1..)) {
+            return None;
+        }
+        let line = String::from_utf8_lossy(&line);
+        if let Some(found) = line.split_whitespace().find(|word| word.starts_with("http://")) {
+            return Some(found.to_owned());
+        }
+    }
+    None
+}
+
+/// Why a server does not say where it listens.
+async fn silent(mut companion: Companion) -> String {
+    let why = match timeout(LAST_GRACE, companion.wait()).await {
+        Ok(exit) => format!("OpenCode ended before it listened ({})", told(exit)),
+        Err(_) => "OpenCode did not say where it listens".to_owned(),
+    };
+    let words = last_words(&companion);
+    companion.stop().await;
+    format!("{why}: {words}")
+}
+
+fn told(exit: Result<Exit, process::Error>) -> String {
+    match exit {
+        Ok(Exit::Code(code)) => format!("code {code}"),
+        Ok(exit) => format!("{exit:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+async fn drain(mut output: BufReader<ChildStdout>) {
+    let mut buffer = vec![0; 4096];
+    while matches!(output.read(&mut buffer).await, Ok(1..)) {}
+}
+
+fn last_words(companion: &Companion) -> String {
+    let text = companion.errors().text();
+    let text = text.trim();
+    let skip = text.chars().count().saturating_sub(LAST_WORDS);
+    if text.is_empty() { "it said nothing".to_owned() } else { text.chars().skip(skip).collect() }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::There(remote) => out.debug_tuple("There").field(remote).finish(),
+            Self::ToStart(starter) => out.debug_tuple("ToStart").field(&starter.start.command).finish(),
+        }
+    }
+}

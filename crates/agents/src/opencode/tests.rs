@@ -1,0 +1,6 @@
+//! OpenCode as an agent, without OpenCode: a server that does what a script says, and recordings of the real one.
+
+mod fake;
+mod matrix;
+mod processes;
+mod script;

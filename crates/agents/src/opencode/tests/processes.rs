@@ -1,0 +1,193 @@
+//! The process behind it: how it starts, how it ends, and that none is left.
+//!
+//! The program is a script that says where the fake server listens; what it does then is up to each test.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{EndReason, EventBody};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::fake::{Act, Fake};
+use super::script::{answer, idle, opened, start};
+use crate::opencode::{OpenCode, Start};
+use crate::roster::External;
+use crate::roster::tests::world::World;
+
+const LISTENS: &str = "echo \"opencode server listening on $FAKE_URL\"";
+
+/// A program, and the file into which it writes who it is.
+struct Installed {
+    directory: TempDir,
+}
+
+impl Installed {
+    fn new(script: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("opencode");
+        let log = directory.path().join("pids");
+        std::fs::write(&file, format!("#!/bin/sh\necho $$ >> {}\n{script}\n", log.display())).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { directory }
+    }
+
+    fn runner(&self, fake: &Fake, idle: Duration) -> OpenCode {
+        let command = self.directory.path().join("opencode").to_str().unwrap().to_owned();
+        let mut program = fake.program(vec![command]);
+        program.idle = idle;
+        fake.runner_of(&program, None)
+    }
+
+    /// The processes that were started, in order.
+    fn processes(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.directory.path().join("pids")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+}
+
+fn lives(process: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(process).join("stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+async fn until_none_lives(processes: &[String]) {
+    let gone = async {
+        while processes.iter().any(|process| lives(process)) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), gone).await.expect("no process is left");
+}
+
+fn error(world: &World) -> String {
+    let errors = world.seen.iter().filter(|event| matches!(event.body, EventBody::SessionError(_)));
+    errors.map(|event| serde_json::to_string(event).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn one_process_serves_all_turns_and_ends_with_its_runner() {
+    let fake = Fake::new().await;
+    let installed = Installed::new(&format!("{LISTENS}\nexec sleep 600"));
+    let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
+    let mut world = World::new(runner.clone(), None).await;
+    let (one, two) = (world.session().await, world.session().await);
+    for session in [&one, &two, &one] {
+        world.submit(session, "please").await;
+        let script = [start(), answer("$A", "Hello"), idle()].concat();
+        let count = fake.calls().iter().filter(|call| call.contains("prompt_async")).count();
+        fake.prompted(count + 1).await;
+        fake.play(script.into_iter().skip(1).collect()).await;
+        assert_eq!(world.until_idle(session).await, EndReason::Completed);
+    }
+    let processes = installed.processes();
+    assert_eq!(processes.len(), 1);
+    assert!(lives(&processes[0]));
+    let begun = fake.calls().iter().filter(|call| call.starts_with("POST /session {")).count();
+    assert_eq!(begun, 2, "a session goes on with its own: {:?}", fake.calls());
+    runner.close().await;
+    assert!(!lives(&processes[0]));
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_start_is_told_with_its_last_words() {
+    for (script, words) in [
+        ("echo 'no licence' >&2; exit 3", ["before it listened", "no licence"]),
+        ("exit 0", ["before it listened", "said nothing"]),
+        ("kill -9 $$", ["before it listened", "9"]),
+        ("echo 'opencode server listening on http://['; exec sleep 600", ["cannot be called", "address"]),
+        ("while :; do echo noise; done", ["did not say where it listens", "said nothing"]),
+        ("exec >&-; exec sleep 600", ["did not say where it listens", "said nothing"]),
+    ] {
+        let fake = Fake::new().await;
+        let installed = Installed::new(script);
+        let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+        let session = world.session().await;
+        assert_eq!(world.turn(&session, "please").await, EndReason::Error, "{script}");
+        let error = error(&world);
+        assert!(words.iter().all(|word| error.contains(word)), "{script}: {error}");
+        until_none_lives(&installed.processes()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_told() {
+    let fake = Fake::new().await;
+    let runner = fake.runner_of(&fake.program(vec!["/nowhere/opencode".into()]), None);
+    let mut world = World::new(Arc::new(runner), None).await;
+    let session = world.session().await;
+    assert_eq!(world.turn(&session, "please").await, EndReason::Error);
+    assert!(error(&world).contains("/nowhere/opencode"), "{}", error(&world));
+}
+
+#[tokio::test]
+async fn a_process_that_never_listens_is_given_up_and_ended() {
+    let fake = Fake::new().await;
+    let installed = Installed::new("trap '' TERM; sleep 600 & wait");
+    let command = installed.directory.path().join("opencode").to_str().unwrap().to_owned();
+    let mut start = Start::new(&fake.program(vec![command]));
+    start.patience = Duration::from_millis(400);
+    let server = crate::opencode::server::Server::to_start(start, Arc::new(engine::ports::SystemRandom));
+    let error = server.lease("/").await.err().unwrap();
+    assert!(error.contains("did not listen within"), "{error}");
+    until_none_lives(&installed.processes()).await;
+}
+
+#[tokio::test]
+async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_another() {
+    let fake = Fake::new().await;
+    let installed = Installed::new(&format!(
+        "{LISTENS}\ncd $(dirname $0); while [ ! -e crash ]; do sleep 0.02; done; rm crash; echo 'out of luck' >&2; exit 7"
+    ));
+    let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    fake.play([start(), vec![opened("$A")]].concat()).await;
+    std::fs::write(installed.directory.path().join("crash"), "").unwrap();
+    assert_eq!(world.until_idle(&session).await, EndReason::Error);
+    assert!(error(&world).contains("out of luck") && error(&world).contains('7'), "{}", error(&world));
+    world.submit(&session, "again").await;
+    fake.prompted(2).await;
+    let script = [start(), answer("$A", "Hello"), idle()].concat();
+    fake.play(script.into_iter().skip(1).collect()).await;
+    assert_eq!(world.until_idle(&session).await, EndReason::Completed);
+    assert_eq!(installed.processes().len(), 2);
+}
+
+#[tokio::test]
+async fn a_process_that_nobody_needs_is_stopped_and_started_again() {
+    let fake = Fake::new().await;
+    let installed = Installed::new(&format!("{LISTENS}\ntrap '' TERM; sleep 600 & wait; wait"));
+    let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_millis(50))), None).await;
+    let session = world.session().await;
+    for turn in 1..=2 {
+        world.submit(&session, "please").await;
+        fake.prompted(turn).await;
+        let script: Vec<Act> = [start(), answer("$A", "Hello"), idle()].concat();
+        fake.play(script.into_iter().skip(1).collect()).await;
+        assert_eq!(world.until_idle(&session).await, EndReason::Completed);
+        let processes = installed.processes();
+        assert_eq!(processes.len(), turn);
+        until_none_lives(&processes).await;
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_is_dropped_leaves_no_process() {
+    let fake = Fake::new().await;
+    let installed = Installed::new(&format!(
+        "{LISTENS}\ntrap '' TERM; setsid sleep 600 & echo $! >> $(dirname $0)/pids; wait"
+    ));
+    let runner = installed.runner(&fake, Duration::from_hours(1));
+    let lease = runner.0.server.lease("/").await.unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while installed.processes().len() < 2 && Instant::now() < until {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(installed.processes().len(), 2, "the process and its grandchild");
+    drop(lease);
+    drop(runner);
+    until_none_lives(&installed.processes()).await;
+}

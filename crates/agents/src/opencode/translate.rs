@@ -1,0 +1,419 @@
+//! What OpenCode's events mean for a turn. Pure: events in, what to say and do out.
+//!
+//! OpenCode says busy many times and, after an error or an abort, idle twice, first while a message is still open. So
+//! idle alone means nothing here. A turn is over when OpenCode is idle *and* every prompt of the turn was heard *and*
+//! was followed by busy *and* no message is open. Whatever looks like an end and is none by that rule makes the
+//! translator [`Said::Unsure`]: whoever drives it asks the server a little later and tells with
+//! [`Translator::settle`].
+//!
+//! Events may come twice, as after a reconnect, when the state is read anew and told as if it had just happened.
+
+mod step;
+
+use std::collections::{HashMap, HashSet};
+
+use protocol::event::EventBody;
+use protocol::message::{AssistantMessage, Finish, Message};
+use protocol::number::Number;
+use protocol::request::{PermissionRequest, QuestionRequest};
+use protocol::session::Tokens;
+use protocol::{
+    AgentEvent, MessageError, MessageId, MessageWithParts, Part, PermissionId, QuestionId, SessionId,
+    SessionStatus, TurnEnd,
+};
+
+use step::Step;
+
+/// How the title of a session begins that has none yet.
+const UNTITLED: &str = "New session - ";
+
+/// What came of an event.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
+pub(super) enum Said {
+    /// The session is told this.
+    Agent(AgentEvent),
+    /// A person is to be asked.
+    Permission(PermissionRequest),
+    /// A person is to be asked.
+    Question(QuestionRequest),
+    /// A subagent works in a session of its own.
+    Child(Child),
+    /// A child's runner wants to know this.
+    ForChild(SessionId, EventBody),
+    /// It may be over: the server should be asked a little later.
+    Unsure,
+    /// It is over.
+    Ended(TurnEnd),
+}
+
+/// A subagent at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Child {
+    /// Its session there.
+    pub(super) session: SessionId,
+    /// What it is about.
+    pub(super) title: String,
+    /// What it was told.
+    pub(super) prompt: String,
+}
+
+/// Makes sense of the events of one session during one turn.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
+pub(super) struct Translator {
+    session: SessionId,
+    /// Prompts are not ours.
+    is_child: bool,
+    /// The first prompt of the turn; what is older belongs to other turns.
+    first: Option<MessageId>,
+    /// Prompts that were sent and not heard yet.
+    awaited: HashSet<MessageId>,
+    /// A prompt was heard, and no busy since.
+    wants_busy: bool,
+    /// It is waiting before it asks its model again.
+    is_retrying: bool,
+    step: Option<Step>,
+    /// Assistant messages that are closed.
+    closed: HashSet<MessageId>,
+    /// What went wrong since the last step began.
+    failure: Option<MessageError>,
+    /// Somebody has stopped the turn there.
+    was_aborted: bool,
+    /// A person has refused something since the last step began.
+    was_refused: bool,
+    /// Idle was heard while a message was open.
+    idle_is_due: bool,
+    title: Option<String>,
+    /// Requests that were passed on.
+    asked: HashSet<String>,
+    /// Sessions below this one, each with the child of this one that it is or is below of.
+    below: HashMap<SessionId, SessionId>,
+    /// Children that were told of.
+    told: HashSet<SessionId>,
+    is_over: bool,
+}
+
+impl Translator {
+    /// For a subagent's session, whose prompt somebody else has sent.
+    pub(super) fn of_child(session: SessionId) -> Self {
+        Self { is_child: true, ..Self::new(session) }
+    }
+
+    /// For a session, as the server calls it.
+    pub(super) fn new(session: SessionId) -> Self {
+        Self {
+            session,
+            is_child: false,
+            first: None,
+            awaited: HashSet::new(),
+            wants_busy: false,
+            is_retrying: false,
+            step: None,
+            closed: HashSet::new(),
+            failure: None,
+            was_aborted: false,
+            was_refused: false,
+            idle_is_due: false,
+            title: None,
+            asked: HashSet::new(),
+            below: HashMap::new(),
+            told: HashSet::new(),
+            is_over: false,
+        }
+    }
+
+    /// A prompt is about to be sent.
+    pub(super) fn sent(&mut self, prompt: MessageId) {
+        self.first.get_or_insert_with(|| prompt.clone());
+        self.awaited.insert(prompt);
+    }
+
+    /// A person has refused something.
+    pub(super) fn refused(&mut self) {
+        self.was_refused = true;
+    }
+
+    /// Whether a prompt was heard. Before that, nothing that is heard belongs to the turn.
+    fn has_begun(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| !self.awaited.contains(first))
+    }
+
+    /// What an event means.
+    pub(super) fn hear(&mut self, body: EventBody) -> Vec<Said> {
+        if self.is_over {
+            return Vec::new();
+        }
+        if let EventBody::SessionCreated(it) = &body {
+            self.relate(&it.session_id, it.info.parent_id.as_ref());
+        }
+        match body.session_id() {
+            Some(session) if *session == self.session => self.hear_own(body),
+            Some(session) => match self.below.get(session) {
+                Some(child) => vec![Said::ForChild(child.clone(), body)],
+                None => Vec::new(),
+            },
+            None => Vec::new(),
+        }
+    }
+
+    fn relate(&mut self, session: &SessionId, parent: Option<&SessionId>) {
+        let Some(parent) = parent else { return };
+        let child = if *parent == self.session { Some(session) } else { self.below.get(parent) };
+        if let Some(child) = child.cloned() {
+            self.below.insert(session.clone(), child);
+        }
+    }
+
+    fn hear_own(&mut self, body: EventBody) -> Vec<Said> {
+        match body {
+            EventBody::SessionStatus(it) => self.status(it.status),
+            EventBody::SessionIdle(_) => self.idle(),
+            EventBody::SessionError(it) => self.error(it.error),
+            EventBody::SessionUpdated(it) => self.titled(it.info.title),
+            EventBody::SessionDeleted(_) => self
+                .end(TurnEnd::Error(MessageError::unknown("the session was deleted at the OpenCode server"))),
+            EventBody::MessageUpdated(it) => self.message(it.info),
+            EventBody::PartUpdated(it) => self.part(it.part),
+            EventBody::PartDelta(it) => match &mut self.step {
+                Some(step) if step.id == it.message_id => agent(step.delta(&it.part_id, &it.delta)),
+                _ => Vec::new(),
+            },
+            EventBody::TodoUpdated(it) => vec![Said::Agent(AgentEvent::Todos(it.todos))],
+            EventBody::PermissionAsked(it) => self.permission(it),
+            EventBody::QuestionAsked(it) => self.question(it),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Passes a permission on, once.
+    pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Said> {
+        let is_new =
+            request.session_id == self.session && self.asked.insert(PermissionId::to_string(&request.id));
+        if is_new { vec![Said::Permission(request)] } else { Vec::new() }
+    }
+
+    /// Passes a question on, once.
+    pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Said> {
+        let is_new =
+            request.session_id == self.session && self.asked.insert(QuestionId::to_string(&request.id));
+        if is_new { vec![Said::Question(request)] } else { Vec::new() }
+    }
+
+    fn status(&mut self, status: SessionStatus) -> Vec<Said> {
+        match status {
+            SessionStatus::Idle { .. } => self.idle(),
+            SessionStatus::Busy { .. } => {
+                self.wants_busy &= !self.has_begun();
+                self.resumed()
+            }
+            SessionStatus::Retry { attempt, message, next, .. } => {
+                self.wants_busy &= !self.has_begun();
+                let mut said = agent(self.step.as_mut().map(Step::withdraw).unwrap_or_default());
+                self.is_retrying = true;
+                said.push(Said::Agent(AgentEvent::Retrying { attempt, message, next }));
+                said
+            }
+        }
+    }
+
+    fn resumed(&mut self) -> Vec<Said> {
+        let was_retrying = std::mem::take(&mut self.is_retrying);
+        if was_retrying { vec![Said::Agent(AgentEvent::Resumed)] } else { Vec::new() }
+    }
+
+    fn idle(&mut self) -> Vec<Said> {
+        if !self.has_begun() && self.failure.is_none() {
+            return Vec::new();
+        }
+        if !self.awaited.is_empty() || self.wants_busy {
+            return vec![Said::Unsure];
+        }
+        if self.step.as_ref().is_some_and(|step| !step.is_done) {
+            self.idle_is_due = true;
+            return vec![Said::Unsure];
+        }
+        let end = self.verdict();
+        self.end(end)
+    }
+
+    /// The server was asked: it is idle. That counts, whatever was or was not heard.
+    pub(super) fn settle(&mut self) -> Vec<Said> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let end = self.verdict();
+        self.end(end)
+    }
+
+    fn end(&mut self, end: TurnEnd) -> Vec<Said> {
+        self.is_over = true;
+        let mut said = self.resumed();
+        said.push(Said::Ended(end));
+        said
+    }
+
+    fn verdict(&mut self) -> TurnEnd {
+        let never_begun = !self.has_begun();
+        match self.failure.take() {
+            Some(failure) => TurnEnd::Error(failure),
+            None if never_begun => {
+                TurnEnd::Error(MessageError::unknown("OpenCode did not take up the prompt"))
+            }
+            None if self.was_aborted => {
+                TurnEnd::Error(MessageError::unknown("the turn was stopped at the OpenCode server"))
+            }
+            None if self.was_refused => TurnEnd::Blocked,
+            None => TurnEnd::Completed,
+        }
+    }
+
+    fn error(&mut self, error: Option<MessageError>) -> Vec<Said> {
+        match error {
+            Some(MessageError::Aborted { .. }) => self.was_aborted = true,
+            Some(error) => {
+                self.failure.get_or_insert(error);
+            }
+            None => {}
+        }
+        vec![Said::Unsure]
+    }
+
+    fn titled(&mut self, title: String) -> Vec<Said> {
+        if title.is_empty() || title.starts_with(UNTITLED) || self.title.as_ref() == Some(&title) {
+            return Vec::new();
+        }
+        self.title = Some(title.clone());
+        vec![Said::Agent(AgentEvent::Titled(title))]
+    }
+
+    fn message(&mut self, message: Message) -> Vec<Said> {
+        match message {
+            Message::User(message) => {
+                if self.is_child && self.first.is_none() {
+                    self.sent(message.id.clone());
+                }
+                if self.awaited.remove(&message.id) {
+                    self.wants_busy = true;
+                }
+                Vec::new()
+            }
+            Message::Assistant(message) if self.is_ours(&message.id) => self.assistant(&message),
+            Message::Assistant(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a message is new and younger than the turn's first prompt. Ids are made to be compared.
+    fn is_ours(&self, id: &MessageId) -> bool {
+        let is_younger = self.first.as_ref().is_some_and(|first| id.as_str() > first.as_str());
+        is_younger && !self.closed.contains(id)
+    }
+
+    fn assistant(&mut self, message: &AssistantMessage) -> Vec<Said> {
+        let mut said = Vec::new();
+        if self.step.as_ref().is_none_or(|step| step.id != message.id) {
+            said.extend(self.leave_step());
+            if let Some(failure) = self.failure.take() {
+                said.push(Said::Agent(AgentEvent::Warning(failure)));
+            }
+            (self.was_refused, self.idle_is_due) = (false, false);
+            self.step = Some(Step::new(message.id.clone()));
+            said.push(Said::Agent(AgentEvent::step_started()));
+        }
+        if message.time.completed.is_some() {
+            said.extend(self.close_step(message));
+        }
+        said
+    }
+
+    /// A message is complete. With an error the step stays open: the end of the turn closes it, and says why.
+    fn close_step(&mut self, message: &AssistantMessage) -> Vec<Said> {
+        let Some(step) = &mut self.step else { return Vec::new() };
+        step.is_done = true;
+        let mut said = agent(step.finish_texts());
+        match &message.error {
+            Some(MessageError::Aborted { .. }) => self.was_aborted = true,
+            Some(error) if !matches!(error, MessageError::ContentFilter { .. }) => {
+                self.failure = Some(error.clone());
+            }
+            _ if self.failure.is_some() && message.finish.is_none() => {}
+            filtered => {
+                let finished = AgentEvent::StepFinished {
+                    reason: message.finish.unwrap_or(Finish::Unknown),
+                    tokens: message.tokens.clone(),
+                    cost: message.cost,
+                    snapshot: None,
+                    patch: None,
+                    error: filtered.clone(),
+                };
+                said.push(Said::Agent(finished));
+                self.closed.insert(message.id.clone());
+                self.step = None;
+            }
+        }
+        if self.idle_is_due && !self.wants_busy && self.awaited.is_empty() {
+            let end = self.verdict();
+            said.extend(self.end(end));
+        }
+        said
+    }
+
+    /// The step before was never completed, and another begins.
+    fn leave_step(&mut self) -> Vec<Said> {
+        let Some(mut step) = self.step.take() else { return Vec::new() };
+        let mut said = agent(step.finish_texts());
+        said.push(Said::Agent(AgentEvent::StepFinished {
+            reason: Finish::Unknown,
+            tokens: Tokens::default(),
+            cost: Number::default(),
+            snapshot: None,
+            patch: None,
+            error: None,
+        }));
+        self.closed.insert(step.id);
+        said
+    }
+
+    fn part(&mut self, part: Part) -> Vec<Said> {
+        let Some(step) = self.step.as_mut().filter(|step| step.id == part.message_id) else {
+            return Vec::new();
+        };
+        let child = step::child(&part);
+        let mut said = agent(step.part(part));
+        if let Some(child) = child.filter(|child| self.told.insert(child.session.clone())) {
+            self.relate(&child.session, Some(&self.session.clone()));
+            said.push(Said::Child(child));
+        }
+        said
+    }
+
+    /// Tells the state that was read anew as if it had just happened, without an end.
+    pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Said> {
+        let mut said = Vec::new();
+        for message in messages {
+            let completed = match &message.info {
+                Message::Assistant(it) if it.time.completed.is_some() => {
+                    let mut open = it.clone();
+                    open.time.completed = None;
+                    said.extend(self.message(Message::Assistant(open)));
+                    true
+                }
+                _ => {
+                    said.extend(self.message(message.info.clone()));
+                    false
+                }
+            };
+            for part in message.parts {
+                said.extend(self.part(part));
+            }
+            if completed {
+                said.extend(self.message(message.info));
+            }
+        }
+        said
+    }
+}
+
+fn agent(events: Vec<AgentEvent>) -> Vec<Said> {
+    events.into_iter().map(Said::Agent).collect()
+}

@@ -1,0 +1,83 @@
+//! The tables of docs/agents.md, written from what the code says.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use protocol::agent::Abilities;
+use serde_json::Value;
+
+use crate::roster::known::{KNOWN, Kind};
+use crate::{claude, codex, opencode};
+
+/// What works with each agent, in the order of the page.
+const ABILITIES: [(&str, Abilities); 3] =
+    [("Claude Code", claude::ABILITIES), ("Codex", codex::ABILITIES), ("OpenCode", opencode::ABILITIES)];
+
+/// What the letters of the table stand for.
+const ABOUT: [(&str, &str); 14] = [
+    ("queue", "prompts wait while it is busy"),
+    ("steer", "a prompt can join while it is busy"),
+    ("abort", "it can be stopped"),
+    ("resume", "conversations go on after a restart"),
+    ("permissions", "it asks for permissions"),
+    ("questions", "it asks questions"),
+    ("todos", "it keeps a todo list"),
+    ("tokens", "it tells how many tokens it used"),
+    ("cost", "it tells what that cost"),
+    ("children", "its subagents are child sessions"),
+    ("retries", "it tells when it waits for its model"),
+    ("attachments", "it takes files with a prompt"),
+    ("snapshots", "what it does to files is a diff and can be taken back"),
+    ("budgets", "budgets end its turns"),
+];
+
+#[test]
+fn the_page_about_agents_says_what_the_code_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agents.md");
+    let shown = std::fs::read_to_string(&path).unwrap();
+    let page = replaced(&shown, "programs", &programs());
+    let page = replaced(&page, "abilities", &abilities());
+    #[expect(clippy::disallowed_methods, reason = "how a person asks a test for a new page")]
+    let update = std::env::var_os("UPDATE").is_some();
+    if update {
+        std::fs::write(&path, &page).unwrap();
+    } else {
+        assert_eq!(shown, page, "docs/agents.md is out of date: UPDATE=1");
+    }
+}
+
+/// A page with another table between two marks.
+fn replaced(page: &str, name: &str, table: &str) -> String {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (head, rest) = page.split_once(&begin).expect("the mark before the table");
+    let (_, tail) = rest.split_once(&end).expect("the mark after the table");
+    format!("{head}{begin}\n{table}\n{end}{tail}")
+}
+
+fn programs() -> String {
+    let mut table = "| provider and agent | | program | models |\n|---|---|---|---|\n".to_owned();
+    for known in KNOWN {
+        let models: Vec<String> =
+            ["default"].iter().chain(known.models).map(|model| format!("`{model}`")).collect();
+        let more = if known.kind == Kind::OpenCode { ", any `provider/model`" } else { "" };
+        let (id, name, command) = (known.id, known.name, known.command.join(" "));
+        writeln!(table, "| `{id}` | {name} | `{command}` | {}{more} |", models.join(", ")).unwrap();
+    }
+    table
+}
+
+fn abilities() -> String {
+    let names: Vec<&str> = ABILITIES.iter().map(|(name, _)| *name).collect();
+    let mut table = format!("| | | {} |\n|---|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    let each: Vec<Value> =
+        ABILITIES.iter().map(|(_, abilities)| serde_json::to_value(abilities).unwrap()).collect();
+    assert_eq!(each[0].as_object().unwrap().len(), ABOUT.len(), "an ability without a word about it");
+    for (name, about) in ABOUT {
+        let cells: Vec<&str> = each
+            .iter()
+            .map(|abilities| if abilities[name].as_bool().expect(name) { "yes" } else { "–" })
+            .collect();
+        writeln!(table, "| `{name}` | {about} | {} |", cells.join(" | ")).unwrap();
+    }
+    table
+}
