@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures::stream;
+use futures::{FutureExt, stream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -67,13 +67,16 @@ impl Link {
         let peer = self.peer.clone();
         let asking = peer.request(method, params, deadline);
         tokio::pin!(asking);
-        loop {
+        let answer = loop {
             tokio::select! {
                 biased;
-                answer = &mut asking => return answer,
+                answer = &mut asking => break answer,
                 Some(_) = self.inbox.next() => {}
             }
-        }
+        };
+        // What came before the answer is in the inbox by now.
+        while let Some(Some(_)) = self.inbox.next().now_or_never() {}
+        answer
     }
 
     /// Why the program has nothing more to say.

@@ -84,7 +84,6 @@ async fn a_configuration_that_makes_no_sense_is_told() {
     let world = World::new();
     for (config, words) in [
         (json!({ "acp": { "mine": {} } }), "acp.mine: it has no `command`"),
-        (json!({ "agents": { "claude": {} } }), "claude"),
         (json!({ "agents": { "codex": { "permission_mode": "yolo" } } }), "permission_mode"),
     ] {
         fs::write(world.project().join("baton.json"), config.to_string()).unwrap();

@@ -90,7 +90,8 @@ async fn a_project_cannot_have_anybody_told() {
     std::fs::write(world.project().join("baton.json"), config.to_string()).unwrap();
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("counts in the user's own configuration only"), "{ended:?}");
+    let log = std::fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    assert!(log.contains("counts in the user's own configuration only"), "{log}");
     assert!(heard.try_recv().is_err());
 }
 

@@ -32,7 +32,7 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::harness::{World, finish, step};
+use crate::harness::{World, step};
 
 const SEEDS: std::ops::Range<u64> = 0..150;
 const ACTIONS: usize = 60;
@@ -113,7 +113,7 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
             }
         }
     }
-    turn.emit(finish(Finish::Stop)).await;
+    step(&turn, "that is all", Finish::Stop).await;
     TurnEnd::Completed
 }
 

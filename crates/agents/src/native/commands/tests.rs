@@ -36,12 +36,12 @@ fn there_are_built_in_commands_configured_ones_and_skills() {
     let commands = all(vec![written("review", &json!({}))], &[skill("init"), skill("pdf")]);
     let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
     assert_eq!(names, ["continue", "init", "pdf", "review", "stop"]);
-    assert_eq!(commands[0].hints, ["$ARGUMENTS"], "a skill does not take a name that is taken");
+    assert_eq!(commands[1].hints, ["$ARGUMENTS"], "a skill does not take a name that is taken");
     assert_eq!(
-        (commands[1].source, commands[1].hints.as_slice()),
+        (commands[2].source, commands[2].hints.as_slice()),
         (Some(CommandSource::Skill), &["$1".to_owned()][..])
     );
-    assert_eq!(commands[2].template, "Look at $1", "people have the last word");
+    assert_eq!(commands[3].template, "Look at $1", "people have the last word");
 }
 
 #[tokio::test]

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use llm::Purpose;
-use protocol::{EndReason, Extra, ToolState};
+use protocol::{
+    EndReason, Extra, ToolState,
+    request::{Action, Rule},
+};
 use serde_json::json;
 
 use crate::native::tests::harness::{Person, World};
 use crate::native::tests::puppet::{Puppet, Reply};
-use crate::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Options, ToolOptions, Toolbox};
+use crate::native::{
+    BroughtCall, BroughtOutput, BroughtTool, Counter, Options, ToolOptions, Toolbox, built_in,
+};
 
 /// Says what it was called with, after asking for a permission if it is told to.
 #[derive(Debug)]
@@ -45,7 +50,8 @@ impl Toolbox for Echo {
 
 async fn world(puppet: &Puppet) -> World {
     let tools = ToolOptions { toolbox: Some(Arc::new(Echo)), ..ToolOptions::default() };
-    World::around(Arc::new(puppet.clone()), Options { tools, ..Options::default() }).await
+    let agents = built_in(&[Rule::new("echo_aloud", "*", Action::Ask)]);
+    World::around(Arc::new(puppet.clone()), Options { agents, tools, ..Options::default() }).await
 }
 
 #[tokio::test]
