@@ -8,7 +8,7 @@ import { listen } from "./support/stream.mjs"
 import { misfits } from "./support/types.mjs"
 
 // Baton's additions, which no type of OpenCode's knows.
-const OWN_EVENTS = /^(prompt\.|server\.(heartbeat|resync)$)/
+const OWN_EVENTS = /^(prompt\.|continuation\.|server\.(heartbeat|resync)$)/
 // What the first client's types still describe as it once was. OpenCode's own answers do not fit them either.
 const STALE = new Set(["AppAgents", "ProviderList", "SessionTodo"])
 
