@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { readFile, writeFile } from "node:fs/promises"
+import { readFile, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { listen } from "../support/stream.mjs"
@@ -135,11 +135,13 @@ describe("OpenCode as an agent", () => {
 
   for (const [reply, reason, state] of [["once", "completed", "completed"], ["reject", "blocked", "error"]]) {
     test(`a permission that is answered with ${reply}`, async () => {
+      const file = path.join(baton.world.project, "asked.txt")
+      await rm(file, { force: true })
       const answer = ({ properties }) => call("POST", `/permission/${properties.id}/reply`, { reply })
       const asked = await turn("please [permission]", { acts: { "permission.asked": answer } })
       assertWhole(asked, reason)
       assert.deepEqual(tools(asked.parts), [`bash:${state}`])
-      assert.equal(existsSync(path.join(baton.world.project, "asked.txt")), reply === "once")
+      assert.equal(existsSync(file), reply === "once")
     })
   }
 
