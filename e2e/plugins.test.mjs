@@ -90,6 +90,25 @@ describe("a plugin of the user's", () => {
     assert.ok(commands.some((command) => command.name === "probed"))
   })
 
+  test("changes what is asked and what is answered", async () => {
+    const id = await turn(sdk, events, "simple")
+    const [prompt, answer] = await ok(sdk.messages(id))
+    assert.equal(textOf(prompt), "hello [asked]")
+    assert.equal(textOf(answer), `${HELLO} [complete]`)
+    for (const name of ["chat.message", "chat.params", "messages.transform", "system.transform", "text.complete"]) {
+      assert.ok((await noted(name)).length > 0, `${name} was called`)
+    }
+    assert.equal(idlePairs(events.tape.of(id)).get(id), 1)
+  })
+
+  test("changes what a command is and what it says", async () => {
+    const id = await turn(sdk, events, "shell")
+    const [call] = tools(await ok(sdk.messages(id)))
+    assert.equal(call.state.input.command, "echo from the plugin")
+    assert.match(call.state.output, /^from the plugin\n? \[seen\]$/)
+    assert.equal((await noted("shell.env")).length, 1)
+  })
+
   test("brings a tool along", async () => {
     const all = await ok(sdk.client.tool.list({ query: { provider: "demo", model: "weigh" } }))
     const about = all.find((tool) => tool.id === "weigh")
@@ -193,6 +212,25 @@ describe("an ordinary plugin", () => {
       await within(20_000, isCommitted(), "a commit")
       assert.match(git("log", "-1", "--format=%B"), /^add a line\n\n## Prompt\nadd a line\n\n## Answer\n[^]*Done! I added one line/)
       assert.equal(git("status", "--porcelain"), "")
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+
+  test("reminds of what is left to do, in the words that are stored", async () => {
+    const world = await pluginWorld()
+    const folder = await configureUser(world, { plugin: [["./open-todos.ts", { title: "OPEN" }]] })
+    // The turn would go on by itself.
+    await writeFile(path.join(world.project, "baton.json"), JSON.stringify({ continuation: { enabled: false } }))
+    await putPlugins(folder, "open-todos.ts")
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      const { id } = await ok(sdk.create())
+      const last = await ok(sdk.prompt(id, ask("todo")))
+      const reminder = "\n\n[OPEN]\n- [ ] Second thing (in_progress)\n- [ ] Third thing (pending)"
+      assert.equal(textOf(last), `The list is written. I stop here.${reminder}`)
     } finally {
       await events.close()
       await baton.stop()

@@ -53,6 +53,8 @@ describe("a plugin that was written for OpenCode", () => {
   before(async () => {
     model = await Model.start()
     const worlds = [await world(model, "auto-commit.ts", "open-todos.ts"), await world(model, "auto-commit.ts", "open-todos.ts")]
+    // OpenCode stops with open todos, so Baton has to stop, too.
+    await writeFile(path.join(worlds[0].project, "baton.json"), JSON.stringify({ continuation: { enabled: false } }))
     ;[ours, theirs] = await Promise.all([startBaton(model, { world: worlds[0] }), OpenCode.start(model, { world: worlds[1] })])
   })
   after(async () => {
@@ -60,6 +62,12 @@ describe("a plugin that was written for OpenCode", () => {
     await model?.stop()
   })
   const both = (act) => Promise.all([ours, theirs].map(act))
+
+  test("adds what is left to do to the words that are stored", async () => {
+    const [mine, other] = await both(async (server) => words(await turn(server, "please [open]")))
+    assert.match(mine.at(-1), /^Planned\.\n\n\[REMINDER\]\n- \[ \] Work/)
+    assert.deepEqual(mine, other)
+  })
 
   test("commits what a turn has changed, once", async () => {
     const commits = await both(async (server) => {

@@ -48,6 +48,11 @@ export const scenarios = {
     },
     { acts: say("Planned.") },
   ],
+  // Work is left: Baton's turns go on then, unless that is switched off.
+  open: [
+    { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
+    { acts: say("Planned.") },
+  ],
   parallel: [
     { acts: [call("read", { filePath: "README.md" }), call("read", { filePath: "opencode.json" })] },
     { acts: say("Both done.") },
