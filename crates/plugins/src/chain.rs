@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use engine::each_hook;
 use engine::ports::hooks::{
     Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
     CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
@@ -118,7 +119,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 
 /// Asks each plugin in turn.
 macro_rules! ask_all {
-    ($($method:ident($point:ident, $input:ty, $output:ty);)*) => {
+    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Chain {
             fn wants(&self, point: HookPoint) -> bool {
                 self.first.iter().chain(self.links.iter().map(|link| &link.hooks)).any(|hooks| hooks.wants(point))
@@ -136,21 +137,4 @@ macro_rules! ask_all {
     };
 }
 
-ask_all! {
-    chat_message(ChatMessage, ChatMessage, Prompted);
-    chat_params(ChatParams, ChatContext, Params);
-    chat_headers(ChatHeaders, ChatContext, Headers);
-    permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
-    command_before(CommandBefore, CommandBefore, CommandParts);
-    tool_before(ToolBefore, ToolBefore, ToolArgs);
-    tool_after(ToolAfter, ToolAfter, ToolOutcome);
-    tool_definition(ToolDefinition, ToolDefinition, Definition);
-    shell_env(ShellEnv, ShellEnv, Environment);
-    messages_transform(MessagesTransform, MessagesTransform, Messages);
-    system_transform(SystemTransform, SystemTransform, System);
-    small_model(SmallModel, SmallModel, SmallModelChoice);
-    session_compacting(SessionCompacting, Compacting, CompactionPrompt);
-    compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
-    text_complete(TextComplete, TextComplete, Text);
-    turn_end(TurnEnd, TurnEnding, Next);
-}
+each_hook!(ask_all);

@@ -93,9 +93,51 @@ impl fmt::Display for HookPoint {
     }
 }
 
+/// Every method of [`Hooks`] with its place, what it is about and what it may change, handed to a macro: whoever
+/// passes all of them on needs no list of its own. The types have to be in scope where it is called.
+#[macro_export]
+macro_rules! each_hook {
+    ($declare:ident) => {
+        $declare! {
+            /// Changes a prompt before it is stored.
+            chat_message(ChatMessage, ChatMessage, Prompted);
+            /// Changes the parameters of a call of a model.
+            chat_params(ChatParams, ChatContext, Params);
+            /// Changes the headers of a call of a model.
+            chat_headers(ChatHeaders, ChatContext, Headers);
+            /// Answers a permission in place of a person, or leaves it to the person.
+            permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
+            /// Changes what a slash command stands for.
+            command_before(CommandBefore, CommandBefore, CommandParts);
+            /// Changes what a tool is called with.
+            tool_before(ToolBefore, ToolBefore, ToolArgs);
+            /// Changes what a tool has to say.
+            tool_after(ToolAfter, ToolAfter, ToolOutcome);
+            /// Changes how a tool is described to a model.
+            tool_definition(ToolDefinition, ToolDefinition, Definition);
+            /// Changes the environment of a process.
+            shell_env(ShellEnv, ShellEnv, Environment);
+            /// Changes the conversation that a model is shown; what is stored stays.
+            messages_transform(MessagesTransform, MessagesTransform, Messages);
+            /// Changes the system prompt.
+            system_transform(SystemTransform, SystemTransform, System);
+            /// Chooses the model for small things.
+            small_model(SmallModel, SmallModel, SmallModelChoice);
+            /// Changes how the conversation is summarised.
+            session_compacting(SessionCompacting, Compacting, CompactionPrompt);
+            /// Decides whether the turn goes on after the conversation was summarised.
+            compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
+            /// Changes a text of an answer before it is stored for good.
+            text_complete(TextComplete, TextComplete, Text);
+            /// May let a turn go on that is about to end.
+            turn_end(TurnEnd, TurnEnding, Next);
+        }
+    };
+}
+
 /// Declares the trait: one method for each place, which gives back unchanged what it may change.
 macro_rules! hooks {
-    ($($(#[$doc:meta])* $method:ident($input:ty, $output:ty);)*) => {
+    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         /// Whoever wants to look at turns or shape them. Which methods are called is what [`Hooks::wants`] says.
         pub trait Hooks: Send + Sync {
             /// Whether anybody listens there: a caller that is told no saves itself the work.
@@ -112,40 +154,7 @@ macro_rules! hooks {
     };
 }
 
-hooks! {
-    /// Changes a prompt before it is stored.
-    chat_message(ChatMessage, Prompted);
-    /// Changes the parameters of a call of a model.
-    chat_params(ChatContext, Params);
-    /// Changes the headers of a call of a model.
-    chat_headers(ChatContext, Headers);
-    /// Answers a permission in place of a person, or leaves it to the person.
-    permission_ask(PermissionAsk, PermissionStatus);
-    /// Changes what a slash command stands for.
-    command_before(CommandBefore, CommandParts);
-    /// Changes what a tool is called with.
-    tool_before(ToolBefore, ToolArgs);
-    /// Changes what a tool has to say.
-    tool_after(ToolAfter, ToolOutcome);
-    /// Changes how a tool is described to a model.
-    tool_definition(ToolDefinition, Definition);
-    /// Changes the environment of a process.
-    shell_env(ShellEnv, Environment);
-    /// Changes the conversation that a model is shown; what is stored stays.
-    messages_transform(MessagesTransform, Messages);
-    /// Changes the system prompt.
-    system_transform(SystemTransform, System);
-    /// Chooses the model for small things.
-    small_model(SmallModel, SmallModelChoice);
-    /// Changes how the conversation is summarised.
-    session_compacting(Compacting, CompactionPrompt);
-    /// Decides whether the turn goes on after the conversation was summarised.
-    compaction_autocontinue(Autocontinue, AutocontinueChoice);
-    /// Changes a text of an answer before it is stored for good.
-    text_complete(TextComplete, Text);
-    /// May let a turn go on that is about to end.
-    turn_end(TurnEnding, Next);
-}
+each_hook!(hooks);
 
 /// Waits for a hook, but not longer than the engine can bear: after that, what was there before counts. Whoever
 /// carries out hooks has deadlines of its own, which are shorter.

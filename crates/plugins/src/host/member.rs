@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::each_hook;
 use engine::ports::hooks::{
     Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
     CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
@@ -120,7 +121,7 @@ impl Member {
 
 /// Passes each hook on to the process.
 macro_rules! pass_on {
-    ($($method:ident($point:ident, $input:ty, $output:ty);)*) => {
+    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Member {
             fn wants(&self, point: HookPoint) -> bool {
                 self.host.0.shared.running().is_some_and(|running| running.wants(self.number, point))
@@ -135,24 +136,7 @@ macro_rules! pass_on {
     };
 }
 
-pass_on! {
-    chat_message(ChatMessage, ChatMessage, Prompted);
-    chat_params(ChatParams, ChatContext, Params);
-    chat_headers(ChatHeaders, ChatContext, Headers);
-    permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
-    command_before(CommandBefore, CommandBefore, CommandParts);
-    tool_before(ToolBefore, ToolBefore, ToolArgs);
-    tool_after(ToolAfter, ToolAfter, ToolOutcome);
-    tool_definition(ToolDefinition, ToolDefinition, Definition);
-    shell_env(ShellEnv, ShellEnv, Environment);
-    messages_transform(MessagesTransform, MessagesTransform, Messages);
-    system_transform(SystemTransform, SystemTransform, System);
-    small_model(SmallModel, SmallModel, SmallModelChoice);
-    session_compacting(SessionCompacting, Compacting, CompactionPrompt);
-    compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
-    text_complete(TextComplete, TextComplete, Text);
-    turn_end(TurnEnd, TurnEnding, Next);
-}
+each_hook!(pass_on);
 
 impl fmt::Debug for Member {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -70,17 +70,20 @@ mod tests {
     fn trust_holds_for_everything_below_until_it_is_revoked() {
         let data = tempfile::tempdir().unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        assert!(!trust.covers(Path::new("/work/a")));
-        assert!(trust.grant(Path::new("/work/a")) && !trust.grant(Path::new("/work/a")));
+        assert!(!trust.covers(Path::new("/people/ada/a")));
+        assert!(trust.grant(Path::new("/people/ada/a")) && !trust.grant(Path::new("/people/ada/a")));
         trust.write(data.path()).unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        for (directory, covered) in
-            [("/work/a", true), ("/work/a/b/c", true), ("/work", false), ("/work/ab", false)]
-        {
+        for (directory, covered) in [
+            ("/people/ada/a", true),
+            ("/people/ada/a/b/c", true),
+            ("/people/ada", false),
+            ("/people/ada/ab", false),
+        ] {
             assert_eq!(trust.covers(Path::new(directory)), covered, "{directory}");
         }
-        assert!(trust.revoke(Path::new("/work/a")) && !trust.revoke(Path::new("/work/a")));
-        assert!(!trust.covers(Path::new("/work/a")));
+        assert!(trust.revoke(Path::new("/people/ada/a")) && !trust.revoke(Path::new("/people/ada/a")));
+        assert!(!trust.covers(Path::new("/people/ada/a")));
         let mode = Trust::file(data.path()).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
