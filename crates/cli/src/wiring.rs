@@ -9,6 +9,7 @@ mod figures;
 mod ground;
 mod guidance;
 mod hooks;
+mod kept;
 mod mcp;
 mod options;
 mod plugins;

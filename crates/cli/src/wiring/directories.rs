@@ -29,10 +29,14 @@ use server::{
     instance::{Invalid, Refused, ToolInfo, Unchanged},
 };
 use store::files::{self, auth::AuthFile, redacted};
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
 
 use super::{
     ground::Ground,
+    kept::Kept,
     plugins, providers,
     settings::{site, unusable},
     setup::Setup,
@@ -63,7 +67,7 @@ pub(crate) struct Directories {
 struct Slot {
     last_use: AtomicU64,
     /// Locked while it is looked at or made.
-    setup: tokio::sync::Mutex<Option<Arc<Setup>>>,
+    setup: tokio::sync::Mutex<Option<Kept<Arc<Setup>>>>,
     /// What there is without plugins, while they are loading.
     early: Mutex<Option<Arc<Setup>>>,
 }
@@ -71,29 +75,28 @@ struct Slot {
 impl Slot {
     /// Whether it would be missed: somebody is making it, or a turn runs on it.
     fn is_busy(&self) -> bool {
-        self.setup.try_lock().map_or(true, |setup| setup.as_ref().is_some_and(|setup| setup.is_busy()))
+        self.setup.try_lock().map_or(true, |setup| setup.as_ref().is_some_and(|kept| kept.made.is_busy()))
     }
 
     /// The setup as it should be now.
     async fn current(&self, ground: &Ground, directory: &str) -> Result<Arc<Setup>, Invalid> {
+        let came = Instant::now();
         let Some(mut kept) = self.turn().await else {
             // It was there a moment ago; if it is gone, so is whoever held the lock.
             return self.early().map_or_else(|| Err(late(&format!("setting up {directory}"))), Ok);
         };
-        let before = kept.take();
-        if let Some(setup) = &before
-            && !setup.is_stale(ground).await
-        {
-            return Ok(Arc::clone(kept.insert(Arc::clone(setup))));
-        }
-        let early = |setup| *self.lock() = Some(setup);
-        let setup = Setup::read(ground, directory, before, early).await;
-        *self.lock() = None;
-        Ok(Arc::clone(kept.insert(Arc::new(setup?))))
+        let is_stale = |setup: Arc<Setup>| async move { setup.is_stale(ground).await };
+        let make = |before| async move {
+            let early = |setup| *self.lock() = Some(setup);
+            let setup = Setup::read(ground, directory, before, early).await;
+            *self.lock() = None;
+            setup.map(Arc::new)
+        };
+        Kept::current(&mut kept, came, is_stale, make).await
     }
 
     /// Waits for its turn; but not for plugins that are loading, since they might be waiting for us.
-    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, Option<Arc<Setup>>>> {
+    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, Option<Kept<Arc<Setup>>>>> {
         loop {
             match timeout(LOADING, self.setup.lock()).await {
                 Ok(kept) => return Some(kept),
@@ -170,8 +173,10 @@ impl Directories {
     /// Ends what setups have started. Whoever is making one meanwhile has started nothing yet.
     pub(super) async fn close(&self) {
         let slots: Vec<Arc<Slot>> = self.lock().drain().map(|(_, slot)| slot).collect();
-        let setups: Vec<Arc<Setup>> =
-            slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone()).collect();
+        let setups: Vec<Arc<Setup>> = slots
+            .iter()
+            .filter_map(|slot| Some(slot.setup.try_lock().ok()?.as_ref()?.made.clone()))
+            .collect();
         let servers = join_all(setups.iter().map(|setup| setup.mcp.close()));
         let agents = setups.iter().flat_map(|setup| &setup.roster.external);
         let agents = join_all(agents.map(|agent| agent.close()));
@@ -351,7 +356,8 @@ impl Runners for Directories {
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
         let slots: Vec<Arc<Slot>> = self.lock().values().cloned().collect();
         async move {
-            let setups = slots.iter().filter_map(|slot| slot.setup.try_lock().ok()?.clone());
+            let setups =
+                slots.iter().filter_map(|slot| Some(slot.setup.try_lock().ok()?.as_ref()?.made.clone()));
             let agents: Vec<_> = setups.flat_map(|setup| setup.roster.external.clone()).collect();
             join_all(agents.iter().map(|agent| agent.forget(session))).await;
         }
