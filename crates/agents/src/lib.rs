@@ -11,6 +11,8 @@ pub mod external;
 pub mod jsonrpc;
 pub mod native;
 pub mod opencode;
+#[cfg(test)]
+mod published;
 pub mod roster;
 mod snapshots;
 

@@ -6,7 +6,7 @@
 //! WORDS` reads lines until one contains them (and exits when the input ends), `hang` stays for ever, `linger` stays
 //! until its input ends.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use client::check::{Checker, End};
-use engine::bus::{Bus, Scope};
+use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{Clock, NoUndo, Page, Resolved, Runner, Runners, SystemRandom, Unresolved, Wanted};
-use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptInput, SessionInput};
@@ -29,7 +29,8 @@ use protocol::{
     SessionStatus, ToolState,
 };
 use tempfile::TempDir;
-use tokio::time::timeout;
+
+use crate::published::Published;
 
 use super::keeper::Wake;
 
@@ -152,8 +153,7 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) project: TempDir,
     memory: Arc<Memory>,
-    stream: Stream,
-    unread: VecDeque<Event>,
+    published: Published,
     pub(crate) seen: Vec<Event>,
 }
 
@@ -200,8 +200,8 @@ impl World {
                 waking.wake(&session, &why).await.unwrap();
             }
         });
-        let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, project, memory, stream, unread: VecDeque::new(), seen: Vec::new() }
+        let published = Published::by(&sessions).await;
+        Self { sessions, project, memory, published, seen: Vec::new() }
     }
 
     pub(crate) async fn session(&self) -> Session {
@@ -222,16 +222,7 @@ impl World {
 
     /// The next thing that is published.
     pub(crate) async fn next(&mut self) -> EventBody {
-        while self.unread.is_empty() {
-            match timeout(LONG, self.stream.next()).await.expect("nothing happened").unwrap() {
-                StreamItem::Frames(frames) => {
-                    let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
-                    self.unread.extend(frames.iter().map(|frame| read(frame.json())));
-                }
-                other => panic!("the stream ended: {other:?}"),
-            }
-        }
-        let event = self.unread.pop_front().unwrap();
+        let event = self.published.next(LONG).await;
         self.seen.push(event.clone());
         event.body
     }

@@ -1,18 +1,18 @@
 //! A world for tests: a project in a temporary directory, an engine around one agent whose program is a script, and
 //! somebody who watches and answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::check::{Checker, End};
-use engine::bus::{Bus, Scope};
+use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{Clock, NoHooks, NoUndo, Page, Resolved, Runners, SystemRandom, Unresolved, Wanted};
-use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
@@ -27,6 +27,7 @@ use tempfile::TempDir;
 use crate::acp::{Acp, Options};
 use crate::external::{Bounds, Keeping, Patience};
 use crate::native::permission::defaults;
+use crate::published::Published;
 use crate::roster::{About, External as _};
 
 /// What the agent is called.
@@ -73,8 +74,7 @@ pub(super) struct World {
     pub(super) acp: Acp,
     memory: Arc<Memory>,
     limits: Limits,
-    stream: Stream,
-    unread: VecDeque<Event>,
+    published: Published,
     pub(super) seen: Vec<Event>,
 }
 
@@ -158,17 +158,8 @@ impl World {
             version: "0.0.0".into(),
         });
         *sessions.lock().unwrap() = Some(made.clone());
-        let stream = made.subscribe(Scope::default(), None).await.unwrap();
-        Self {
-            sessions: made,
-            project,
-            acp,
-            memory,
-            limits,
-            stream,
-            unread: VecDeque::new(),
-            seen: Vec::new(),
-        }
+        let published = Published::by(&made).await;
+        Self { sessions: made, project, acp, memory, limits, published, seen: Vec::new() }
     }
 
     pub(super) fn directory(&self) -> String {
@@ -194,17 +185,7 @@ impl World {
 
     /// The next thing that is published.
     pub(super) async fn next(&mut self) -> EventBody {
-        while self.unread.is_empty() {
-            let next = tokio::time::timeout(ENOUGH, self.stream.next());
-            match next.await.expect("nothing happened for a minute").unwrap() {
-                StreamItem::Frames(frames) => {
-                    let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
-                    self.unread.extend(frames.iter().map(|frame| read(frame.json())));
-                }
-                other => panic!("the stream ended: {other:?}"),
-            }
-        }
-        let event = self.unread.pop_front().unwrap();
+        let event = self.published.next(ENOUGH).await;
         self.seen.push(event.clone());
         event.body
     }

@@ -1,18 +1,18 @@
 //! A world for tests: a project in a temporary directory, an engine around Codex, whose program is a script, and somebody
 //! who watches and answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use client::check::{Checker, End};
-use engine::bus::{Bus, Scope};
+use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{Clock, NoUndo, Page, Resolved, Runners, SystemRandom, Unresolved, Wanted};
-use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::codex::{Codex, NAME, Options};
 use crate::external::{Bounds, Patience};
+use crate::published::Published;
 
 /// How long anything may take before a test fails.
 const ENOUGH: Duration = Duration::from_mins(1);
@@ -65,8 +66,7 @@ pub(super) struct World {
     pub(super) project: TempDir,
     pub(super) codex: Codex,
     memory: Arc<Memory>,
-    stream: Stream,
-    unread: VecDeque<Event>,
+    published: Published,
     pub(super) seen: Vec<Event>,
 }
 
@@ -112,7 +112,7 @@ impl World {
     pub(super) async fn restart(self, options: Options) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        drop((self.sessions, self.stream, self.codex));
+        drop((self.sessions, self.published, self.codex));
         let world = Self::on(self.project, options, memory, bus, Limits::default()).await;
         world.sessions.recover().await.unwrap();
         world
@@ -138,8 +138,8 @@ impl World {
             limits,
             version: "0.0.0".into(),
         });
-        let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, project, codex, memory, stream, unread: VecDeque::new(), seen: Vec::new() }
+        let published = Published::by(&sessions).await;
+        Self { sessions, project, codex, memory, published, seen: Vec::new() }
     }
 
     pub(super) async fn session(&self) -> Session {
@@ -166,17 +166,7 @@ impl World {
 
     /// The next thing that is published.
     pub(super) async fn next(&mut self) -> EventBody {
-        while self.unread.is_empty() {
-            let next = tokio::time::timeout(ENOUGH, self.stream.next());
-            match next.await.expect("nothing happened for a minute").unwrap() {
-                StreamItem::Frames(frames) => {
-                    let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
-                    self.unread.extend(frames.iter().map(|frame| read(frame.json())));
-                }
-                other => panic!("the stream ended: {other:?}"),
-            }
-        }
-        let event = self.unread.pop_front().unwrap();
+        let event = self.published.next(ENOUGH).await;
         self.seen.push(event.clone());
         event.body
     }

@@ -1,19 +1,19 @@
 //! A world for tests: a project in a temporary directory, an engine around the native loop, and somebody who watches
 //! and answers.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use engine::bus::{Bus, Scope};
+use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{
     Clock, Hooks, NoHooks, NoUndo, Page, Random, Resolved, Runners, SystemRandom, Undo, Unresolved, Wanted,
 };
-use engine::{Home, Parts, Sessions, Stream, StreamItem};
+use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Model;
 use llm::demo::{Demo, Scenarios};
@@ -29,6 +29,7 @@ use tempfile::TempDir;
 
 use crate::Roster;
 use crate::native::{Native, Options, built_in};
+use crate::published::Published;
 
 /// What the person in front of the session does when asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +45,7 @@ pub(super) struct World {
     pub(super) project: TempDir,
     native: Native,
     memory: Arc<Memory>,
-    stream: Stream,
-    unread: VecDeque<Event>,
+    published: Published,
     pub(super) seen: Vec<Event>,
 }
 
@@ -203,8 +203,8 @@ impl World {
             limits,
             version: "0.0.0".into(),
         });
-        let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, project, native, memory, stream, unread: VecDeque::new(), seen: Vec::new() }
+        let published = Published::by(&sessions).await;
+        Self { sessions, project, native, memory, published, seen: Vec::new() }
     }
 
     /// Where the project is.
@@ -233,17 +233,7 @@ impl World {
 
     /// The next thing that is published.
     pub(super) async fn next(&mut self) -> EventBody {
-        while self.unread.is_empty() {
-            let next = tokio::time::timeout(Duration::from_hours(3), self.stream.next());
-            match next.await.expect("nothing happened for three hours").unwrap() {
-                StreamItem::Frames(frames) => {
-                    let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
-                    self.unread.extend(frames.iter().map(|frame| read(frame.json())));
-                }
-                other => panic!("the stream ended: {other:?}"),
-            }
-        }
-        let event = self.unread.pop_front().unwrap();
+        let event = self.published.next(Duration::from_hours(3)).await;
         self.seen.push(event.clone());
         event.body
     }
