@@ -16,7 +16,7 @@ pub mod id;
 mod password;
 pub mod recording;
 pub mod streaming;
-mod tls;
+pub mod tls;
 pub mod view;
 
 pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};

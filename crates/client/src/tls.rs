@@ -7,7 +7,7 @@ use crate::Error;
 
 /// What a client of this address trusts: whoever the system trusts. Plain `http` needs nobody, and so costs no
 /// reading of certificates and works where there are none.
-pub(crate) fn config(address: &Url) -> Result<ClientConfig, Error> {
+pub fn config(address: &Url) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     if address.scheme() == "https" {
         // One unreadable certificate must not spoil the others.

@@ -1,0 +1,65 @@
+//! Where updates go.
+
+use std::sync::Arc;
+
+use protocol::Millis;
+use tokio::sync::mpsc;
+
+use crate::{
+    Place, Update,
+    ledger::{self, Ledger},
+};
+
+/// So many updates may be stored and not looked at; then whoever brings more has to wait.
+const NEWS: usize = 1_024;
+
+/// What became of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is stored, and will be attended to, whatever happens.
+    New,
+    /// It was stored before. Nothing more will happen.
+    Known,
+}
+
+/// Takes updates in. Once it has one the service may forget it.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    ledger: Arc<Ledger>,
+    /// Places where something is to be done.
+    news: mpsc::Sender<Place>,
+}
+
+impl Inbox {
+    /// An inbox that stores in a ledger, and the places in which something was stored.
+    pub fn new(ledger: Arc<Ledger>) -> (Self, mpsc::Receiver<Place>) {
+        let (news, places) = mpsc::channel(NEWS);
+        (Self { ledger, news }, places)
+    }
+
+    /// Stores an update, unless it is known. It survives a crash when this returns.
+    pub async fn accept(&self, update: Update) -> Result<Accepted, ledger::Error> {
+        let place = update.place.clone();
+        let accepted = self.ledger.accept(update).await?;
+        if accepted == Accepted::New {
+            // Nobody listens while the gateway stops; the next start looks into the ledger.
+            let _ = self.news.send(place).await;
+        }
+        Ok(accepted)
+    }
+
+    /// What an adapter wants to remember of where it is, such as the number of the last update it has read.
+    pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
+        self.ledger.bookmark(channel).await
+    }
+
+    /// Remembers it.
+    pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
+        self.ledger.set_bookmark(channel, value).await
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Millis {
+        self.ledger.now()
+    }
+}

@@ -1,0 +1,131 @@
+//! What the agent asks, as it was shown in a place, until it is answered.
+
+use protocol::{
+    Millis,
+    request::{PermissionRequest, QuestionRequest},
+};
+use rusqlite::{OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Ledger, PostId, posts};
+use crate::{Place, Post};
+
+/// A request that waits in a place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Where it is shown.
+    pub place: Place,
+    /// What is asked.
+    pub asked: Asked,
+    /// The answers so far: one list for each question that was answered.
+    #[serde(default)]
+    pub answers: Vec<Vec<String>>,
+    /// When it is given up.
+    pub expires: Millis,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "request", rename_all = "lowercase")]
+pub enum Asked {
+    /// A permission.
+    Permission(PermissionRequest),
+    /// Questions.
+    Question(QuestionRequest),
+}
+
+impl Asked {
+    /// The request's id.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Permission(request) => request.id.as_str(),
+            Self::Question(request) => request.id.as_str(),
+        }
+    }
+}
+
+impl Ledger {
+    /// Stores a request and what is said about it, unless it was shown before. The post is made with the number under
+    /// which the request is stored, which its buttons carry. Says whether it is new.
+    pub async fn ask(
+        &self,
+        ask: Ask,
+        post: impl FnOnce(i64) -> Post + Send + 'static,
+    ) -> Result<bool, Error> {
+        let now = self.now();
+        self.with(move |tables| {
+            let added = tables
+                .prepare_cached(
+                    "INSERT INTO asks (request, place, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                )?
+                .execute(params![ask.asked.id(), ask.place.to_string(), serde_json::to_string(&ask)?])?;
+            if added == 0 {
+                return Ok(false);
+            }
+            let number = tables.last_insert_rowid();
+            let posts = posts::insert(tables, &ask.place, &[post(number)], now)?;
+            let change = "UPDATE asks SET post = ? WHERE id = ?";
+            tables.execute(change, params![posts.first(), number])?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Changes an open request, for instance because one of its questions was answered, and says something about it,
+    /// such as the next question.
+    pub async fn advance(&self, number: i64, ask: Ask, post: Post) -> Result<(), Error> {
+        let now = self.now();
+        self.with(move |tables| {
+            let posts = posts::insert(tables, &ask.place, &[post], now)?;
+            let change = "UPDATE asks SET body = ?, post = ? WHERE id = ? AND is_open";
+            tables.execute(change, params![serde_json::to_string(&ask)?, posts.first(), number])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// What waits in a place, oldest first: number, request, and the post that shows it.
+    pub async fn open_asks(&self, place: &Place) -> Result<Vec<(i64, Ask, Option<PostId>)>, Error> {
+        let place = place.to_string();
+        self.with(move |tables| {
+            let mut query = tables
+                .prepare_cached("SELECT id, body, post FROM asks WHERE place = ? AND is_open ORDER BY id")?;
+            let rows = query.query_map([place], |row| Ok(ask(row)))?;
+            rows.map(|row| row?).collect()
+        })
+        .await
+    }
+
+    /// The request with a number, open or not.
+    pub async fn find_ask(&self, number: i64) -> Result<Option<(Ask, bool)>, Error> {
+        self.with(move |tables| {
+            let query = "SELECT body, is_open FROM asks WHERE id = ?";
+            let row = tables
+                .query_row(query, [number], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)));
+            let Some((body, is_open)) = row.optional()? else { return Ok(None) };
+            Ok(Some((serde_json::from_str(&body)?, is_open)))
+        })
+        .await
+    }
+
+    /// A request waits no longer. Says the post that showed it, if it was open.
+    pub async fn settle(&self, request: &str) -> Result<Option<PostId>, Error> {
+        let request = request.to_owned();
+        self.with(move |tables| {
+            let change = "UPDATE asks SET is_open = 0 WHERE request = ? AND is_open RETURNING post";
+            let post: Option<Option<PostId>> =
+                tables.query_row(change, [request], |row| row.get(0)).optional()?;
+            // The newest are kept, so that a late tap can be told what it was about.
+            tables.execute(
+                "DELETE FROM asks WHERE NOT is_open AND id < (SELECT max(id) FROM asks) - 1000",
+                [],
+            )?;
+            Ok(post.flatten())
+        })
+        .await
+    }
+}
+
+fn ask(row: &Row<'_>) -> Result<(i64, Ask, Option<PostId>), Error> {
+    Ok((row.get(0)?, serde_json::from_str(&row.get::<_, String>(1)?)?, row.get(2)?))
+}

@@ -1,0 +1,130 @@
+//! Posts, from the moment they are due until the service has them.
+//!
+//! A post is marked before it is sent. If a crash or a broken connection comes between the mark and the answer, nobody
+//! knows whether it was seen, and it is not sent again: the same thing said twice is worse than a note that it may be
+//! missing.
+
+use protocol::Millis;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Error, Ledger};
+use crate::{Place, Post, Sent};
+
+/// How long what was said is remembered.
+const REMEMBERED: Millis = 24 * 60 * 60 * 1_000;
+
+/// A post's number. A later one is larger.
+pub type PostId = i64;
+
+/// A post that is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its number.
+    pub id: PostId,
+    /// What to say.
+    pub post: Post,
+    /// How often it was tried in vain.
+    pub attempts: u32,
+    /// Before this it is not to be tried.
+    pub due: Millis,
+    /// Whether it was being sent when the gateway stopped, so that nobody knows what became of it.
+    pub is_uncertain: bool,
+}
+
+impl Ledger {
+    /// Says something, in order, when the service takes it. Returns the numbers.
+    pub async fn say(&self, place: &Place, posts: Vec<Post>) -> Result<Vec<PostId>, Error> {
+        let (place, now) = (place.clone(), self.now());
+        self.with(move |tables| insert(tables, &place, &posts, now)).await
+    }
+
+    /// What is to be said next in a place.
+    pub async fn next_post(&self, place: &Place) -> Result<Option<Outgoing>, Error> {
+        let place = place.to_string();
+        self.with(move |tables| {
+            let mut query = tables.prepare_cached(
+                "SELECT id, body, attempts, due, state = 'sending' FROM posts
+                 WHERE place = ? AND state IN ('waiting', 'sending') ORDER BY id LIMIT 1",
+            )?;
+            let row = query.query_row([place], |row| {
+                let row: (PostId, String, u32, Millis, bool) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+                Ok(row)
+            });
+            let Some((id, body, attempts, due, is_uncertain)) = row.optional()? else { return Ok(None) };
+            let post = serde_json::from_str(&body)?;
+            Ok(Some(Outgoing { id, post, attempts, due, is_uncertain }))
+        })
+        .await
+    }
+
+    /// A post is about to be sent.
+    pub async fn sending(&self, id: PostId) -> Result<(), Error> {
+        self.mark(id, "sending", None).await
+    }
+
+    /// The service has it.
+    pub async fn sent(&self, id: PostId, sent: Sent) -> Result<(), Error> {
+        self.mark(id, "sent", Some(sent.0)).await
+    }
+
+    /// Nobody knows whether the service has it. It will not be sent again.
+    pub async fn uncertain(&self, id: PostId) -> Result<(), Error> {
+        self.mark(id, "uncertain", None).await
+    }
+
+    /// The service will never have it.
+    pub async fn refused(&self, id: PostId) -> Result<(), Error> {
+        self.mark(id, "refused", None).await
+    }
+
+    async fn mark(&self, id: PostId, state: &'static str, sent: Option<String>) -> Result<(), Error> {
+        let now = self.now();
+        self.with(move |tables| {
+            tables
+                .prepare_cached("UPDATE posts SET state = ?, sent = coalesce(?, sent) WHERE id = ?")?
+                .execute(params![state, sent, id])?;
+            let old = "DELETE FROM posts WHERE state NOT IN ('waiting', 'sending') AND created < ?
+                       AND id NOT IN (SELECT post FROM asks WHERE is_open AND post IS NOT NULL)";
+            tables.prepare_cached(old)?.execute([now - REMEMBERED])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The service certainly does not have it; it is to be tried again, but not before `due`.
+    pub async fn postpone(&self, id: PostId, due: Millis) -> Result<(), Error> {
+        self.with(move |tables| {
+            let change = "UPDATE posts SET state = 'waiting', attempts = attempts + 1, due = ? WHERE id = ?";
+            tables.execute(change, params![due, id])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Where a post is, if the service has it.
+    pub async fn whereabouts(&self, id: PostId) -> Result<Option<Sent>, Error> {
+        self.with(move |tables| {
+            let query = "SELECT sent FROM posts WHERE id = ?";
+            let sent: Option<Option<String>> = tables.query_row(query, [id], |row| row.get(0)).optional()?;
+            Ok(sent.flatten().map(Sent))
+        })
+        .await
+    }
+}
+
+/// Adds posts to what is to be said.
+pub(super) fn insert(
+    tables: &Connection,
+    place: &Place,
+    posts: &[Post],
+    now: Millis,
+) -> Result<Vec<PostId>, Error> {
+    let (name, at) = (place.to_string(), serde_json::to_string(place)?);
+    let mut insertion =
+        tables.prepare_cached("INSERT INTO posts (place, at, body, created) VALUES (?, ?, ?, ?)")?;
+    posts
+        .iter()
+        .map(|post| Ok(insertion.insert(params![name, at, serde_json::to_string(post)?, now])?))
+        .collect()
+}

@@ -1,0 +1,189 @@
+//! What the ledger promises, on a real file.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use protocol::request::QuestionRequest;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Accepted, Content, Place, Post, Sender, Sent, Update};
+
+struct World {
+    directory: TempDir,
+    now: Arc<AtomicI64>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), now: Arc::new(AtomicI64::new(1_000_000)) }
+    }
+
+    fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.now);
+        Arc::new(move || now.load(Ordering::Relaxed))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("channels.db")
+    }
+
+    fn open(&self) -> Ledger {
+        Ledger::open(&self.path(), self.clock()).unwrap()
+    }
+}
+
+fn place() -> Place {
+    Place { channel: "telegram".into(), chat: "7".into(), thread: None }
+}
+
+fn ada() -> Sender {
+    Sender { id: "1".into(), name: "Ada".into() }
+}
+
+fn update(id: &str) -> Update {
+    Update {
+        id: id.into(),
+        alias: None,
+        place: place(),
+        sender: ada(),
+        is_direct: true,
+        is_addressed: true,
+        message: None,
+        sent: 0,
+        content: Content::Said { text: format!("say {id}"), files: Vec::new() },
+    }
+}
+
+fn question() -> QuestionRequest {
+    serde_json::from_value(json!({"id": "que_1", "sessionID": "ses_1", "questions": []})).unwrap()
+}
+
+#[tokio::test]
+async fn an_update_is_taken_once_also_under_its_other_name() {
+    let ledger = World::new().open();
+    assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
+    assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::Known);
+    let named = |id: &str| Update { alias: Some("C1:17.2".into()), ..update(id) };
+    assert_eq!(ledger.accept(named("b")).await.unwrap(), Accepted::New);
+    assert_eq!(ledger.accept(named("c")).await.unwrap(), Accepted::Known);
+    assert_eq!(ledger.open_updates(&place()).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_not_done_is_there_after_a_restart_in_order() {
+    let world = World::new();
+    let run = Run { session: "ses_1".parse().unwrap(), prompt: "msg_1".parse().unwrap() };
+    {
+        let ledger = world.open();
+        for id in ["a", "b", "c"] {
+            ledger.accept(update(id)).await.unwrap();
+        }
+        let open = ledger.open_updates(&place()).await.unwrap();
+        ledger.done(open[0].id, &place(), vec![Post::text("answer a")]).await.unwrap();
+        ledger.run(open[1].id, run.clone()).await.unwrap();
+        assert_eq!(ledger.retry(open[1].id, 5).await.unwrap(), 1);
+    }
+    let ledger = world.open();
+    let open = ledger.open_updates(&place()).await.unwrap();
+    assert_eq!(open.iter().map(|kept| kept.update.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!((&open[0].state, open[0].attempts, open[0].due), (&State::Running(run), 1, 5));
+    assert_eq!(ledger.open_places().await.unwrap(), [place()]);
+    assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "answer a");
+}
+
+#[tokio::test]
+async fn what_is_done_twice_is_answered_once() {
+    let ledger = World::new().open();
+    ledger.accept(update("a")).await.unwrap();
+    let id = ledger.open_updates(&place()).await.unwrap()[0].id;
+    for _ in 0..2 {
+        ledger.done(id, &place(), vec![Post::text("answer")]).await.unwrap();
+    }
+    let first = ledger.next_post(&place()).await.unwrap().unwrap();
+    ledger.sent(first.id, Sent("9".into())).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
+    assert_eq!(ledger.whereabouts(first.id).await.unwrap(), Some(Sent("9".into())));
+}
+
+#[tokio::test]
+async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
+    let world = World::new();
+    {
+        let ledger = world.open();
+        let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
+        ledger.sending(ids[0]).await.unwrap();
+    }
+    let ledger = world.open();
+    let first = ledger.next_post(&place()).await.unwrap().unwrap();
+    assert!(first.is_uncertain);
+    ledger.uncertain(first.id).await.unwrap();
+    let second = ledger.next_post(&place()).await.unwrap().unwrap();
+    assert!(!second.is_uncertain && second.post.text == "two");
+    ledger.postpone(second.id, 77).await.unwrap();
+    let second = ledger.next_post(&place()).await.unwrap().unwrap();
+    assert_eq!((second.attempts, second.due), (1, 77));
+}
+
+#[tokio::test]
+async fn a_request_is_shown_once_and_settled_once() {
+    let ledger = World::new().open();
+    let ask = Ask { place: place(), asked: Asked::Question(question()), answers: Vec::new(), expires: 5 };
+    let shown = |number: i64| Post::text(format!("question {number}"));
+    assert!(ledger.ask(ask.clone(), shown).await.unwrap());
+    assert!(!ledger.ask(ask.clone(), shown).await.unwrap());
+    let (number, open, post) = ledger.open_asks(&place()).await.unwrap().remove(0);
+    assert_eq!(open, ask);
+    let next = Ask { answers: vec![vec!["yes".into()]], ..ask };
+    ledger.advance(number, next.clone(), Post::text("and now?")).await.unwrap();
+    let (_, open, second) = ledger.open_asks(&place()).await.unwrap().remove(0);
+    assert!(open == next && second > post);
+    assert_eq!(ledger.settle("que_1").await.unwrap(), second);
+    assert_eq!(ledger.settle("que_1").await.unwrap(), None);
+    assert_eq!(ledger.find_ask(number).await.unwrap(), Some((next, false)));
+}
+
+#[tokio::test]
+async fn a_code_lets_one_person_in_and_guessing_is_made_hard() {
+    let world = World::new();
+    let ledger = world.open();
+    // A code can be made while the gateway runs.
+    let visitor = Ledger::visit(&world.path(), world.clock()).unwrap();
+    let code = visitor.new_code(true).await.unwrap();
+    let roles = Roles { prompt: true, approve: true };
+    assert_eq!(ledger.roles("telegram", "1").await.unwrap(), None);
+    let said = format!(" {} ", code.to_lowercase());
+    assert_eq!(ledger.pair("telegram", &ada(), &said).await.unwrap(), Paired::Yes(roles));
+    assert_eq!(ledger.roles("telegram", "1").await.unwrap(), Some(roles));
+    let eve = Sender { id: "2".into(), name: "Eve".into() };
+    for _ in 0..5 {
+        assert_eq!(ledger.pair("telegram", &eve, &code).await.unwrap(), Paired::Wrong);
+    }
+    let other = ledger.new_code(false).await.unwrap();
+    assert_eq!(ledger.pair("telegram", &eve, &other).await.unwrap(), Paired::TooOften);
+    world.now.fetch_add(60 * 60 * 1_000 + 1, Ordering::Relaxed);
+    assert_eq!(ledger.pair("telegram", &eve, &other).await.unwrap(), Paired::Wrong, "it has expired");
+    assert!(ledger.unpair("telegram", "1").await.unwrap());
+    assert!(ledger.people().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_second_gateway_is_refused() {
+    let world = World::new();
+    let _ledger = world.open();
+    let error = Ledger::open(&world.path(), world.clock()).unwrap_err();
+    assert!(error.to_string().contains("another gateway"), "{error}");
+}
+
+#[tokio::test]
+async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
+    let ledger = World::new().open();
+    let failing = ledger.with(|tables| -> Result<(), Error> {
+        tables.execute("INSERT INTO bookmarks VALUES ('a', 'b')", [])?;
+        Ok(tables.execute_batch("no such statement")?)
+    });
+    let (failed, kept) = tokio::join!(failing, ledger.set_bookmark("c", "d".into()));
+    assert!(failed.is_err() && kept.is_ok());
+    assert_eq!(ledger.bookmark("a").await.unwrap(), None);
+    assert_eq!(ledger.bookmark("c").await.unwrap().as_deref(), Some("d"));
+}

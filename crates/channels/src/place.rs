@@ -1,0 +1,25 @@
+//! Where a conversation happens.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A chat of a channel, or a topic or thread in it. Everything is kept apart by place: the session, what is running,
+/// what waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// The channel, such as `telegram`.
+    pub channel: String,
+    /// The chat, in the service's words.
+    pub chat: String,
+    /// The topic or thread in the chat, if it is not the chat itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.channel, self.chat)?;
+        self.thread.as_ref().map_or(Ok(()), |thread| write!(out, "/{thread}"))
+    }
+}
