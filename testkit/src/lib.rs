@@ -11,5 +11,6 @@
 
 pub mod calls;
 pub mod dice;
+pub mod platforms;
 pub mod process;
 pub mod watch;

@@ -1,0 +1,27 @@
+//! Runs a fake chat service for tests in other languages: `platforms NAME [OPTIONS AS JSON]`.
+//!
+//! Prints one line of JSON with its address, and ends when its standard input does.
+
+#![allow(clippy::print_stdout, reason = "a test reads the address")]
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().context("which platform?")?;
+    let options: Value = serde_json::from_str(arguments.next().as_deref().unwrap_or("{}"))?;
+    let address = start(&name, options).await?;
+    println!("{}", json!({"url": address}));
+    // Whoever started this is gone when its end of the pipe is.
+    tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+    Ok(())
+}
+
+/// Starts a fake; its address.
+async fn start(name: &str, _options: Value) -> Result<String> {
+    tokio::task::yield_now().await;
+    bail!("there is no platform {name}")
+}
