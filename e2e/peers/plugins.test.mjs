@@ -52,7 +52,8 @@ describe("a plugin that was written for OpenCode", () => {
   let model, ours, theirs
   before(async () => {
     model = await Model.start()
-    const worlds = [await world(model, "auto-commit.ts", "open-todos.ts"), await world(model, "auto-commit.ts", "open-todos.ts")]
+    const plugins = ["auto-commit.ts", "open-todos.ts", "protect-env.ts"]
+    const worlds = [await world(model, ...plugins), await world(model, ...plugins)]
     // OpenCode stops with open todos, so Baton has to stop, too.
     await writeFile(path.join(worlds[0].project, "baton.json"), JSON.stringify({ continuation: { enabled: false } }))
     ;[ours, theirs] = await Promise.all([startBaton(model, { world: worlds[0] }), OpenCode.start(model, { world: worlds[1] })])
@@ -81,6 +82,24 @@ describe("a plugin that was written for OpenCode", () => {
     })
     assert.match(commits[0].message, /^please \[write\]\n\n## Prompt\n/)
     assert.deepEqual(commits[0], commits[1])
+  })
+
+  test("forbids a call by throwing, which the model is told, and the turn goes on", async () => {
+    const since = model.calls.length
+    const seen = await both(async (server) => {
+      await writeFile(path.join(server.world.project, ".env"), "KEY=secret")
+      const messages = await turn(server, "please [secret]")
+      const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === "tool")
+      return { words: words(messages), calls: calls.map(({ tool, state }) => [tool, state.status, state.input, state.error]) }
+    })
+    assert.deepEqual(seen[0], seen[1])
+    assert.deepEqual(
+      seen[0].calls.map(([, status, , error]) => [status, error]),
+      [["error", "Do not read .env files"], ["error", "Nor with a command"]],
+    )
+    const told = model.calls.slice(since).flatMap(({ messages }) => messages).filter(({ role }) => role === "tool")
+    const texts = told.map(({ content }) => JSON.stringify(content))
+    assert.ok(texts.length >= 4 && texts.every((text) => /Do not read|Nor with/.test(text)), `${texts}`)
   })
 })
 

@@ -6,6 +6,7 @@ mod tests;
 use std::{
     any::Any,
     collections::HashSet,
+    convert::Infallible,
     fmt,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
@@ -16,9 +17,9 @@ use engine::each_hook;
 use engine::ports::hooks::{
     Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
     CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
-    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, ShellEnv, SmallModel,
-    SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs, ToolBefore,
-    ToolDefinition, ToolOutcome, TurnEnding,
+    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, Refusal, ShellEnv,
+    SmallModel, SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs,
+    ToolBefore, ToolDefinition, ToolOutcome, TurnEnding,
 };
 use futures::future::FutureExt;
 use tokio::time::timeout;
@@ -78,15 +79,16 @@ impl Chain {
         Self { first: Some(first), ..self }
     }
 
-    async fn call<'a, I, O: Clone>(
+    /// What all of them leave of the output. Whoever refuses is the last one to be asked.
+    async fn call<'a, I, O: Clone, R>(
         &'a self,
         point: HookPoint,
         input: &'a I,
         mut output: O,
-        method: impl Fn(&'a dyn Hooks, &'a I, O) -> Hooked<'a, O>,
-    ) -> O {
+        method: impl Fn(&'a dyn Hooks, &'a I, O) -> Hooked<'a, Result<O, R>>,
+    ) -> Result<O, R> {
         if let Some(first) = self.first.as_deref().filter(|first| first.wants(point)) {
-            output = method(first, input, output).await;
+            output = method(first, input, output).await?;
         }
         let limit = if point == HookPoint::TurnEnd { TURN_END } else { HOOK };
         for link in self.links.iter().filter(|link| link.hooks.wants(point)) {
@@ -94,12 +96,12 @@ impl Chain {
             // Lazily, because a plugin may also panic before it returns a future.
             let asked = async { method(&*link.hooks, input, given).await };
             match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
-                Ok(Ok(changed)) => output = changed,
+                Ok(Ok(changed)) => output = changed?,
                 Ok(Err(panic)) => self.failed(link, point, &format!("it panicked: {}", said(&*panic))),
                 Err(_) => self.failed(link, point, &format!("it takes longer than {} s", limit.as_secs())),
             }
         }
-        output
+        Ok(output)
     }
 
     fn failed(&self, link: &Link, point: HookPoint, why: &str) {
@@ -125,11 +127,26 @@ macro_rules! ask_all {
                 self.first.iter().chain(self.links.iter().map(|link| &link.hooks)).any(|hooks| hooks.wants(point))
             }
 
+            fn tool_before<'a>(
+                &'a self,
+                input: &'a ToolBefore,
+                output: ToolArgs,
+            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+                self.call(HookPoint::ToolBefore, input, output, |hooks, input, output| {
+                    hooks.tool_before(input, output)
+                })
+                .boxed()
+            }
+
             $(
                 fn $method<'a>(&'a self, input: &'a $input, output: $output) -> Hooked<'a, $output> {
-                    self.call(HookPoint::$point, input, output, |hooks, input, output| {
-                        hooks.$method(input, output)
-                    })
+                    async move {
+                        let changed = self.call(HookPoint::$point, input, output, |hooks, input, output| {
+                            hooks.$method(input, output).map(Ok::<_, Infallible>).boxed()
+                        });
+                        let Ok(changed) = changed.await;
+                        changed
+                    }
                     .boxed()
                 }
             )*

@@ -53,6 +53,11 @@ export const scenarios = {
     { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
     { acts: say("Planned.") },
   ],
+  // Two ways to a file that nobody should look into.
+  secret: [
+    { acts: [call("read", { filePath: ".env" }), call("bash", { command: "cat .env", description: "Looks" })] },
+    { acts: say("I may not look.") },
+  ],
   parallel: [
     { acts: [call("read", { filePath: "README.md" }), call("read", { filePath: "opencode.json" })] },
     { acts: say("Both done.") },

@@ -5,7 +5,7 @@
 
 use engine::ports::hooks::{
     ChatContext, Compacting, CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooks, Messages,
-    MessagesTransform, Params, ProviderContext, ShellEnv, SmallModel, SmallModelChoice, System,
+    MessagesTransform, Params, ProviderContext, Refusal, ShellEnv, SmallModel, SmallModelChoice, System,
     SystemTransform, ToolAfter, ToolArgs, ToolBefore, ToolDefinition, ToolOutcome,
 };
 use engine::session::Turn;
@@ -185,18 +185,19 @@ pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: i
     .await;
 }
 
-/// What a tool is called with, in the end.
-pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: Extra) -> Extra {
+/// What a tool is called with, in the end, unless somebody forbids the call.
+pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: &Extra) -> Result<Extra, Refusal> {
     if !turn.hooks().wants(HookPoint::ToolBefore) {
-        return input;
+        return Ok(input.clone());
     }
     let about =
         ToolBefore { tool: tool.to_owned(), session_id: turn.session.id.clone(), call_id: call.to_owned() };
-    match turn.hooks().tool_before(&about, ToolArgs { args: Value::Object(input.clone()) }).await.args {
+    let given = ToolArgs { args: Value::Object(input.clone()) };
+    Ok(match turn.hooks().tool_before(&about, given).await?.args {
         Value::Object(changed) => changed,
         // No tool takes anything but an object.
-        _ => input,
-    }
+        _ => input.clone(),
+    })
 }
 
 /// What a tool has to say, in the end; tells whether anybody was asked.

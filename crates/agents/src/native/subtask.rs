@@ -1,6 +1,7 @@
 //! Tasks that a prompt hands to a subagent directly, without asking a model whether to.
 
 use engine::ports::ChildSpec;
+use engine::ports::hooks::Refusal;
 use protocol::agent_event::Speaker;
 use protocol::message::Finish;
 use protocol::number::Number;
@@ -26,7 +27,11 @@ impl Loop<'_> {
         let shaped = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            shaped = hooks::before(self.turn, TOOL, part.id.as_str(), asked) => shaped,
+            shaped = hooks::before(self.turn, TOOL, part.id.as_str(), &asked) => shaped,
+        };
+        let (shaped, forbidden) = match shaped {
+            Ok(shaped) => (shaped, None),
+            Err(Refusal(why)) => (asked, Some(why)),
         };
         let task = &changed(task, &shaped);
         let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
@@ -51,7 +56,11 @@ impl Loop<'_> {
             resume: None,
         };
         let mut metadata = Extra::new();
-        let result = match self.delegate(spec).await {
+        let started = match forbidden {
+            None => self.delegate(spec).await,
+            Some(why) => Err(why),
+        };
+        let result = match started {
             Ok(child) => {
                 metadata = tools::object(json!({
                     "parentSessionId": self.turn.session.id,

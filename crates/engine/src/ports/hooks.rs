@@ -2,6 +2,8 @@
 //!
 //! Every method gets what it is about by reference and what it may change by value, and gives that back. Nothing
 //! here waits for ever: whoever calls a hook gives it a deadline, and abort wins over all of them.
+//!
+//! One hook can also say no: what is asked before a tool is called may forbid the call.
 
 mod shapes;
 #[cfg(test)]
@@ -21,6 +23,11 @@ pub use shapes::{
 
 /// What a hook returns.
 pub type Hooked<'a, T> = BoxFuture<'a, T>;
+
+/// Why something is forbidden, in words for the model and for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
 
 /// Declares the points with their names on OpenCode's wire.
 macro_rules! points {
@@ -93,8 +100,9 @@ impl fmt::Display for HookPoint {
     }
 }
 
-/// Every method of [`Hooks`] with its place, what it is about and what it may change, handed to a macro: whoever
-/// passes all of them on needs no list of its own. The types have to be in scope where it is called.
+/// Every method of [`Hooks`] that can only change something, with its place, what it is about and what it may change,
+/// handed to a macro: whoever passes all of them on needs no list of its own. The types have to be in scope where it is
+/// called. The one that can also forbid, [`Hooks::tool_before`], is written out by everybody.
 #[macro_export]
 macro_rules! each_hook {
     ($declare:ident) => {
@@ -109,8 +117,6 @@ macro_rules! each_hook {
             permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
             /// Changes what a slash command stands for.
             command_before(CommandBefore, CommandBefore, CommandParts);
-            /// Changes what a tool is called with.
-            tool_before(ToolBefore, ToolBefore, ToolArgs);
             /// Changes what a tool has to say.
             tool_after(ToolAfter, ToolAfter, ToolOutcome);
             /// Changes how a tool is described to a model.
@@ -142,6 +148,17 @@ macro_rules! hooks {
         pub trait Hooks: Send + Sync {
             /// Whether anybody listens there: a caller that is told no saves itself the work.
             fn wants(&self, point: HookPoint) -> bool;
+
+            /// Changes what a tool is called with, or forbids the call: the model is told why, and the turn goes on.
+            /// Nobody is asked after whoever forbids.
+            fn tool_before<'a>(
+                &'a self,
+                input: &'a ToolBefore,
+                output: ToolArgs,
+            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+                let _ = input;
+                future::ready(Ok(output)).boxed()
+            }
 
             $(
                 $(#[$doc])*

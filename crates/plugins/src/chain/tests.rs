@@ -5,12 +5,28 @@ use protocol::{MessageId, PartId, SessionId};
 
 use super::*;
 
-/// Adds its name to texts, or fails at it.
+/// Adds its name to texts and to arguments, or fails at it.
 struct Writer(&'static str);
 
 impl Hooks for Writer {
     fn wants(&self, point: HookPoint) -> bool {
-        point == HookPoint::TextComplete
+        matches!(point, HookPoint::TextComplete | HookPoint::ToolBefore)
+    }
+
+    fn tool_before<'a>(
+        &'a self,
+        _: &'a ToolBefore,
+        output: ToolArgs,
+    ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+        match self.0 {
+            "hangs" => future::pending().boxed(),
+            "panics early" => panic!("before the future"),
+            "forbids" => future::ready(Err(Refusal(format!("no {}", output.args)))).boxed(),
+            name => {
+                let args = format!("{} {name}", output.args.as_str().unwrap()).into();
+                future::ready(Ok(ToolArgs { args })).boxed()
+            }
+        }
     }
 
     fn text_complete<'a>(&'a self, _: &'a TextComplete, output: Text) -> Hooked<'a, Text> {
@@ -38,6 +54,38 @@ async fn complete(chain: &Chain) -> String {
         part_id: "prt_1".parse::<PartId>().unwrap(),
     };
     chain.text_complete(&input, Text { text: "said".into() }).await.text
+}
+
+async fn before(chain: &Chain) -> Result<String, String> {
+    let session_id = "ses_1".parse::<SessionId>().unwrap();
+    let input = ToolBefore { tool: "read".into(), session_id, call_id: "call_1".into() };
+    let output = chain.tool_before(&input, ToolArgs { args: "given".into() }).await;
+    output.map(|output| output.args.as_str().unwrap().to_owned()).map_err(|refusal| refusal.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_forbids_a_call_is_the_last_to_be_asked_and_has_not_failed() {
+    let (chain, told) = chain(&["one", "forbids", "hangs"]);
+    assert_eq!(before(&chain).await, Err("no \"given one\"".to_owned()));
+    assert_eq!(*told.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_chain_after_one_that_forbids_is_not_asked_either() {
+    let (first, _) = chain(&["forbids"]);
+    let (second, told) = chain(&["panics early"]);
+    let both = second.after(Arc::new(first));
+    assert_eq!(before(&both).await, Err("no \"given\"".to_owned()));
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_before_a_call_does_not_forbid_it() {
+    let (chain, told) = chain(&["one", "hangs", "panics early", "two"]);
+    for _ in 0..2 {
+        assert_eq!(before(&chain).await, Ok("given one two".to_owned()));
+    }
+    assert_eq!(told.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]

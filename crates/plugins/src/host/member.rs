@@ -8,9 +8,9 @@ use engine::each_hook;
 use engine::ports::hooks::{
     Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
     CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
-    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, ShellEnv, SmallModel,
-    SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs, ToolBefore,
-    ToolDefinition, ToolOutcome, TurnEnding,
+    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, Refusal, ShellEnv,
+    SmallModel, SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs,
+    ToolBefore, ToolDefinition, ToolOutcome, TurnEnding,
 };
 use futures::future::FutureExt;
 use protocol::config::Plugin;
@@ -24,7 +24,8 @@ use super::wire::Failure;
 use super::{Host, lock};
 
 /// One of a host's plugins. A hook that throws, hangs or dies is told of once and changes nothing; one that has not
-/// answered in time is not called again before it has.
+/// answered in time is not called again before it has. Only what throws before a tool is called means something by it:
+/// that is how OpenCode's plugins forbid a call.
 #[derive(Clone)]
 pub struct Member {
     host: Host,
@@ -38,6 +39,16 @@ struct Call<'a, I, O> {
     name: &'static str,
     input: &'a I,
     output: &'a O,
+}
+
+/// How a hook goes wrong.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{0}")]
+    Thrown(String),
+    /// It hangs, dies or leaves something behind that cannot be read.
+    #[error("{0}")]
+    Broken(String),
 }
 
 impl Member {
@@ -55,42 +66,61 @@ impl Member {
         if point == HookPoint::TurnEnd { limits.turn_end } else { limits.hook }
     }
 
+    /// What the plugin leaves of the output. A failure of any kind leaves all of it.
     async fn call<I: Serialize, O: Serialize + DeserializeOwned>(
         &self,
         point: HookPoint,
         input: &I,
         output: O,
     ) -> O {
-        let shared = &self.host.0.shared;
-        let Some(running) = shared.running() else { return output };
-        let call = Call { plugin: self.number, name: point.name(), input, output: &output };
-        let changed = match to_raw_value(&call) {
-            Ok(call) => self.ask(point, running, call).await,
-            Err(error) => Err(error.to_string()),
-        };
-        let changed = changed.and_then(|changed| match changed {
-            None => Ok(None),
-            Some(raw) => serde_json::from_str::<O>(raw.get())
-                .map(Some)
-                .map_err(|error| format!("what it left behind has the wrong shape: {error}")),
-        });
-        match changed {
-            Ok(Some(changed)) => changed,
-            Ok(None) => output,
-            Err(why) => {
-                shared.report(Some(self.number), &format!("failed in its hook {point}"), &why);
+        match self.change(point, input, &output).await {
+            Ok(changed) => changed.unwrap_or(output),
+            Err(fault) => {
+                self.failed(point, &fault);
                 output
             }
         }
     }
 
-    /// What the plugin has made of it; nothing if it is not to be asked.
+    /// What the plugin lets a tool be called with, if it does not throw.
+    async fn admit(&self, input: &ToolBefore, output: ToolArgs) -> Result<ToolArgs, Refusal> {
+        match self.change(HookPoint::ToolBefore, input, &output).await {
+            Ok(changed) => Ok(changed.unwrap_or(output)),
+            Err(Fault::Thrown(why)) => Err(Refusal(why)),
+            Err(fault) => {
+                self.failed(HookPoint::ToolBefore, &fault);
+                Ok(output)
+            }
+        }
+    }
+
+    fn failed(&self, point: HookPoint, why: &Fault) {
+        let at = format!("failed in its hook {point}");
+        self.host.0.shared.report(Some(self.number), &at, &why.to_string());
+    }
+
+    /// What the plugin has made of the output; nothing if it is not to be asked.
+    async fn change<I: Serialize, O: Serialize + DeserializeOwned>(
+        &self,
+        point: HookPoint,
+        input: &I,
+        output: &O,
+    ) -> Result<Option<O>, Fault> {
+        let Some(running) = self.host.0.shared.running() else { return Ok(None) };
+        let call = Call { plugin: self.number, name: point.name(), input, output };
+        let call = to_raw_value(&call).map_err(|error| Fault::Broken(error.to_string()))?;
+        let Some(changed) = self.ask(point, running, call).await? else { return Ok(None) };
+        let wrong = |error| Fault::Broken(format!("what it left behind has the wrong shape: {error}"));
+        serde_json::from_str(changed.get()).map(Some).map_err(wrong)
+    }
+
+    /// What the plugin has answered; nothing if it is not to be asked.
     async fn ask(
         &self,
         point: HookPoint,
         running: Arc<Running>,
         call: Box<RawValue>,
-    ) -> Result<Option<Box<RawValue>>, String> {
+    ) -> Result<Option<Box<RawValue>>, Fault> {
         let key = (self.number, point);
         if lock(&running.overdue).contains(&key) {
             return Ok(None);
@@ -102,18 +132,20 @@ impl Member {
             lock(&asked.overdue).remove(&key);
             answer
         });
+        let broken = |why| Err(Fault::Broken(why));
         match timeout(limit, &mut answer).await {
             Ok(Ok(Ok(changed))) => Ok(Some(changed)),
-            Ok(Ok(Err(Failure::Gone))) => Err("it ended the plugin host, or somebody else did".to_owned()),
-            Ok(Ok(Err(failure))) => Err(failure.to_string()),
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(Err(Failure::Thrown(why)))) => Err(Fault::Thrown(why)),
+            Ok(Ok(Err(Failure::Gone))) => broken("it ended the plugin host, or somebody else did".to_owned()),
+            Ok(Ok(Err(failure))) => broken(failure.to_string()),
+            Ok(Err(error)) => broken(error.to_string()),
             Err(_) => {
                 lock(&running.overdue).insert(key);
                 if answer.is_finished() {
                     lock(&running.overdue).remove(&key);
                 }
                 running.suspect.notify_one();
-                Err(format!("it takes longer than {} s", limit.as_secs_f32()))
+                broken(format!("it takes longer than {} s", limit.as_secs_f32()))
             }
         }
     }
@@ -125,6 +157,14 @@ macro_rules! pass_on {
         impl Hooks for Member {
             fn wants(&self, point: HookPoint) -> bool {
                 self.host.0.shared.running().is_some_and(|running| running.wants(self.number, point))
+            }
+
+            fn tool_before<'a>(
+                &'a self,
+                input: &'a ToolBefore,
+                output: ToolArgs,
+            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+                self.admit(input, output).boxed()
             }
 
             $(

@@ -1,6 +1,8 @@
 //! A host whose process is a small script that speaks the protocol, so that what happens to it can be told exactly.
 //! What real plugins see is tested end to end.
 
+mod forbidding;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Reads messages and answers the usual ones; `$cases` come first.
 const PEER: &str = r#"#!/bin/sh
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1" >&4; }
-fail() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"%s"}}\n' "$id" "$1" >&4; }
+fail() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%s"}}\n' "$id" "$1" >&4; }
 say() { printf '%s\n' "$1" >&4; }
 life=$(cat lives 2>/dev/null | wc -l); echo x >> lives
 while IFS= read -r line <&3; do

@@ -19,6 +19,9 @@ const MAX_INCOMING: usize = 256;
 /// The longest line that is read. A conversation with pictures in it is one.
 const MAX_LINE: usize = 32 * 1024 * 1024;
 
+/// The code of an error that somebody threw; the others are the host's own.
+const THROWN: i32 = -32000;
+
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
@@ -104,7 +107,14 @@ struct Line {
 
 #[derive(Deserialize)]
 struct Told {
+    code: i32,
     message: String,
+}
+
+impl From<Told> for Failure {
+    fn from(Told { code, message }: Told) -> Self {
+        if code == THROWN { Self::Thrown(message) } else { Self::Misfit(message) }
+    }
 }
 
 impl Wire {
@@ -151,7 +161,7 @@ impl Wire {
         let reply = match &result {
             Ok(()) => Reply { jsonrpc: "2.0", id, error: None, result: Some(true) },
             Err(message) => {
-                Reply { jsonrpc: "2.0", id, error: Some(Complaint { code: -32000, message }), result: None }
+                Reply { jsonrpc: "2.0", id, error: Some(Complaint { code: THROWN, message }), result: None }
             }
         };
         self.send(reply).await
@@ -255,7 +265,7 @@ async fn take(line: &[u8], waiting: &Mutex<Waiting>, told: &mpsc::Sender<Incomin
         Ok(Line { id: Some(id), result, error, .. }) => {
             if let Some(call) = lock(waiting).calls.remove(&id) {
                 // Whoever asked may have stopped waiting.
-                let _ = call.send(error.map_or(Ok(result), |error| Err(Failure::Thrown(error.message))));
+                let _ = call.send(error.map_or(Ok(result), |error| Err(error.into())));
             }
         }
         Ok(_) => tracing::warn!("the plugin host said something that is neither a call nor an answer"),
@@ -316,7 +326,7 @@ mod tests {
             assert_eq!((&first["method"], &first["params"]), (&json!("hook"), &json!(1)));
             say(
                 &mut far,
-                json!({ "jsonrpc": "2.0", "id": second["id"], "error": { "code": 1, "message": "no" } }),
+                json!({ "jsonrpc": "2.0", "id": second["id"], "error": { "code": -32000, "message": "no" } }),
             )
             .await;
             say(&mut far, json!({ "jsonrpc": "2.0", "id": first["id"], "result": "yes" })).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::ports::hooks::{
     Autocontinue, AutocontinueChoice, ChatContext, Compacting, CompactionPrompt, Definition, Environment,
-    Headers, HookPoint, Hooked, Hooks, Messages, MessagesTransform, Params, ShellEnv, SmallModel,
+    Headers, HookPoint, Hooked, Hooks, Messages, MessagesTransform, Params, Refusal, ShellEnv, SmallModel,
     SmallModelChoice, System, SystemTransform, ToolAfter, ToolArgs, ToolBefore, ToolDefinition, ToolOutcome,
 };
 use futures::future::{self, FutureExt};
@@ -15,7 +15,7 @@ use protocol::number::Number;
 use protocol::prompt::{PartInput, PartInputBody, PromptInput};
 use protocol::provider::{Model, Provider, ProviderSource};
 use protocol::request::{Action, Rule};
-use protocol::{EndReason, Extra, PartBody, ToolState};
+use protocol::{EndReason, Extra, PartBody, Session, ToolState};
 use serde_json::json;
 
 use super::harness::{Person, World};
@@ -98,16 +98,26 @@ impl Hooks for Shaper {
         future::ready(output).boxed()
     }
 
-    fn tool_before<'a>(&'a self, input: &'a ToolBefore, mut output: ToolArgs) -> Hooked<'a, ToolArgs> {
+    fn tool_before<'a>(
+        &'a self,
+        input: &'a ToolBefore,
+        mut output: ToolArgs,
+    ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
         self.note(format!("before {} {} {}", input.tool, input.call_id, output.args));
         match input.tool.as_str() {
             "bash" => output.args = json!({ "command": "printf shaped" }),
             "peer_echo" => output.args = json!({ "text": "shaped" }),
+            "task" if output.args["prompt"] == "forbidden" => {
+                return future::ready(Err(Refusal("Nobody else may do this".into()))).boxed();
+            }
             "task" => output.args["prompt"] = "shaped".into(),
+            "read" if output.args["filePath"] == ".env" => {
+                return future::ready(Err(Refusal("Do not read .env files".into()))).boxed();
+            }
             "read" => output.args = json!({ "wrong": true }),
             _ => {}
         }
-        future::ready(output).boxed()
+        future::ready(Ok(output)).boxed()
     }
 
     fn tool_after<'a>(&'a self, input: &'a ToolAfter, mut output: ToolOutcome) -> Hooked<'a, ToolOutcome> {
@@ -185,6 +195,18 @@ fn calls(tool: &str, input: serde_json::Value) -> Puppet {
     Puppet::new([Reply::call("c1", tool, input), Reply::text("done")])
 }
 
+/// A turn whose prompt hands a task to a subagent.
+async fn hand_out(world: &mut World, prompt: &str) -> Session {
+    let session = world.session().await;
+    let task = json!({ "type": "subtask", "prompt": prompt, "description": "Look", "agent": "general" });
+    let body: PartInputBody = serde_json::from_value(task).unwrap();
+    let part = PartInput { id: None, body };
+    let input = PromptInput { parts: vec![part], ..PromptInput::text("") };
+    world.sessions.submit(&session.id, input).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    session
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_of_models_are_shaped_each_time_for_titles_too() {
     let shaper = Shaper::new(&[HookPoint::ChatParams, HookPoint::ChatHeaders, HookPoint::SystemTransform]);
@@ -256,6 +278,25 @@ async fn arguments_that_no_longer_fit_are_told_to_the_model() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_forbidden_is_not_made_and_the_model_reads_why() {
+    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
+    let both = Reply::call("c1", "read", json!({ "filePath": ".env" })).and_call("c2", "list", json!({}));
+    let puppet = Puppet::new([both, Reply::text("done")]);
+    let mut world = world(&puppet, &shaper).await;
+    std::fs::write(world.project.path().join(".env"), "KEY=secret").unwrap();
+    let session = world.turn("simple", Person::Agrees).await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let tools = world.tools(&session).await;
+    let [ToolState::Error(forbidden), ToolState::Completed(_)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!(forbidden.error, "Do not read .env files");
+    assert_eq!(forbidden.input["filePath"], ".env");
+    let heard = format!("{:?}", puppet.asked(Purpose::Turn)[1].messages);
+    assert!(heard.contains("Do not read .env files") && !heard.contains("secret"), "{heard}");
+    let asked = shaper.asked();
+    assert!(asked.iter().all(|asked| !asked.starts_with("after read")), "{asked:?}");
+}
+
+#[tokio::test]
 async fn a_tool_of_a_server_is_shaped_like_any_other_but_described_by_itself() {
     let peer = Peer::new();
     let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter, HookPoint::ToolDefinition]);
@@ -288,19 +329,26 @@ async fn a_task_of_a_prompt_is_shaped_like_a_call() {
     let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
     let puppet = Puppet::new([]);
     let mut world = world(&puppet, &shaper).await;
-    let session = world.session().await;
-    let task = json!({ "type": "subtask", "prompt": "plain", "description": "Look", "agent": "general" });
-    let body: PartInputBody = serde_json::from_value(task).unwrap();
-    let part = PartInput { id: None, body };
-    let input = PromptInput { parts: vec![part], ..PromptInput::text("") };
-    world.sessions.submit(&session.id, input).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
+    let session = hand_out(&mut world, "plain").await;
     let tools = world.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!((&state.input["prompt"], state.title.as_str()), (&json!("shaped"), "seen"));
     assert!(puppet.heard().iter().any(|heard| heard == "person: shaped"), "{:?}", puppet.heard());
     let asked = shaper.asked();
     assert!(asked[0].starts_with("before task prt_") && asked[1].starts_with("after task prt_"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_task_of_a_prompt_is_forbidden_like_a_call() {
+    let shaper = Shaper::new(&[HookPoint::ToolBefore]);
+    let puppet = Puppet::new([]);
+    let mut world = world(&puppet, &shaper).await;
+    let session = hand_out(&mut world, "forbidden").await;
+    assert_eq!(world.end(&session), EndReason::Completed);
+    let tools = world.tools(&session).await;
+    let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
+    assert_eq!(state.error, "Nobody else may do this");
+    assert!(puppet.heard().iter().all(|heard| heard != "person: forbidden"), "{:?}", puppet.heard());
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,7 +388,11 @@ async fn an_abort_does_not_wait_for_a_plugin() {
         fn messages_transform<'a>(&'a self, _: &'a MessagesTransform, _: Messages) -> Hooked<'a, Messages> {
             future::pending().boxed()
         }
-        fn tool_before<'a>(&'a self, _: &'a ToolBefore, _: ToolArgs) -> Hooked<'a, ToolArgs> {
+        fn tool_before<'a>(
+            &'a self,
+            _: &'a ToolBefore,
+            _: ToolArgs,
+        ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
             future::pending().boxed()
         }
         fn tool_after<'a>(&'a self, _: &'a ToolAfter, _: ToolOutcome) -> Hooked<'a, ToolOutcome> {

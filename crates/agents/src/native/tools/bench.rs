@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use engine::ports::hooks::Refusal;
 use engine::session::Turn;
 use futures::future::join_all;
 use protocol::agent::Agent;
@@ -65,19 +66,32 @@ struct Ready<'a> {
     id: &'a str,
     tool: &'a dyn Tool,
     input: Extra,
-    /// What is wrong with the arguments: the call is shown as the tool's, and fails.
-    misfit: Option<String>,
+    /// Why it is not to be made, for the model: the call is shown as the tool's, and fails.
+    fault: Option<String>,
 }
 
-impl Ready<'_> {
-    /// Has hooks shape what the tool is called with, before anybody is shown or asked.
+impl<'a> Ready<'a> {
+    fn new(id: &'a str, tool: &'a dyn Tool, input: Extra) -> Self {
+        Self { id, tool, fault: misfit(tool, &input), input }
+    }
+
+    /// Has hooks shape what the tool is called with, before anybody is shown or asked. One may forbid the call.
     async fn shape(&mut self, turn: &Turn) {
-        let shaped = hooks::before(turn, self.tool.name(), self.id, self.input.clone()).await;
-        if shaped != self.input {
-            self.misfit = self.tool.check(&shaped).err();
-            self.input = shaped;
+        match hooks::before(turn, self.tool.name(), self.id, &self.input).await {
+            Ok(shaped) if shaped == self.input => {}
+            Ok(shaped) => *self = Self::new(self.id, self.tool, shaped),
+            Err(Refusal(why)) => self.fault = Some(why),
         }
     }
+}
+
+/// What is wrong with the arguments, for the model.
+fn misfit(tool: &dyn Tool, input: &Extra) -> Option<String> {
+    let misfit = tool.check(input).err()?;
+    let name = tool.name();
+    Some(format!(
+        "The arguments do not fit the tool {name}: {misfit}. Call it again with arguments that fit its schema."
+    ))
 }
 
 impl Bench {
@@ -171,15 +185,12 @@ impl Bench {
                     names.join(", ")
                 )
             }
-            (Some(tool), Ok(input)) => {
-                let misfit = tool.check(&input).err();
-                return Some(Ready { id: &call.id, tool: tool.as_ref(), input, misfit });
-            }
+            (Some(tool), Ok(input)) => return Some(Ready::new(&call.id, tool.as_ref(), input)),
             (Some(tool), Err(error)) => format!("Invalid input for tool {}: {error}", tool.name()),
         };
         let tool = self.tools.iter().find(|tool| tool.name() == invalid::NAME)?;
         let input = object(json!({ "tool": call.name, "error": wrong }));
-        Some(Ready { id: &call.id, tool: tool.as_ref(), input, misfit: None })
+        Some(Ready::new(&call.id, tool.as_ref(), input))
     }
 
     async fn make_together(&self, group: &mut [Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
@@ -323,12 +334,9 @@ async fn start(turn: &Turn, ready: &Ready<'_>) {
 /// Whether a call may be made at all.
 async fn admit(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
     guard(ready, setting, doom).await?;
-    match &ready.misfit {
+    match &ready.fault {
         None => Ok(()),
-        Some(misfit) => Err(Failure::Error(format!(
-            "The arguments do not fit the tool {}: {misfit}. Call it again with arguments that fit its schema.",
-            ready.tool.name()
-        ))),
+        Some(fault) => Err(Failure::Error(fault.clone())),
     }
 }
 

@@ -7,6 +7,10 @@ const INPUT = 3
 const OUTPUT = 4
 /** Longest line that is sent. Something longer is an error of whoever wanted to say it. */
 const MAX_LINE = 32 * 1024 * 1024
+/** The codes of errors: what was called threw, or it was not called, or what it left behind cannot be sent. */
+const THROWN = -32000
+const UNKNOWN = -32601
+const UNSENDABLE = -32603
 
 export class Wire {
   #next = 1
@@ -66,12 +70,18 @@ export class Wire {
   }
 
   async #answer(id, method, params) {
+    const fail = (code, error) => this.#send({ jsonrpc: "2.0", id, error: { code, message: describe(error) } })
+    if (!method) return fail(UNKNOWN, new Error("there is no such method"))
+    let result
     try {
-      if (!method) throw new Error("there is no such method")
-      const result = await method(params, id)
+      result = await method(params, id)
+    } catch (error) {
+      return fail(THROWN, error)
+    }
+    try {
       this.#send({ jsonrpc: "2.0", id, result: result ?? null })
     } catch (error) {
-      this.#send({ jsonrpc: "2.0", id, error: { code: -32000, message: describe(error) } })
+      fail(UNSENDABLE, error)
     }
   }
 
@@ -83,8 +93,8 @@ export class Wire {
   }
 }
 
-/** What went wrong, in at most a few lines. */
+/** What went wrong, in at most a few lines: what was thrown says it, as in OpenCode without the kind of error it is. */
 export function describe(error) {
-  const text = error instanceof Error ? `${error.name === "Error" ? "" : `${error.name}: `}${error.message}` : String(error)
+  const text = error instanceof Error ? error.message || error.name : String(error)
   return text.length > 1000 ? `${text.slice(0, 1000)}…` : text
 }

@@ -1,0 +1,88 @@
+//! What is thrown before a tool is called forbids the call; whatever else goes wrong there does not. In the real host,
+//! because it is the host that tells the one from the other.
+
+use engine::ports::hooks::{ToolArgs, ToolBefore};
+
+use super::*;
+
+/// Protects a file, and does what no plugin should when it is asked about others.
+const PLUGIN: &str = r#"
+export const Protect = async () => ({
+  "tool.execute.before": async (input, output) => {
+    const path = output.args.filePath
+    output.args.seen = true
+    if (path.endsWith(".env")) throw new Error("Do not read .env files")
+    if (path === "typo") output.missing.property = 1
+    if (path === "circle") output.args.circle = output
+    if (path === "shape") output.args = undefined
+    if (path === "hangs") await new Promise(() => {})
+    if (path === "exits") process.exit(3)
+  },
+})
+"#;
+
+/// What the program runs in that a user of this machine would get, if there is one.
+#[expect(clippy::disallowed_methods, reason = "the test looks where a user's shell would")]
+fn runtime() -> Option<Runtime> {
+    Runtime::find(&std::env::var_os("PATH")?)
+}
+
+/// A host with the plugin; nothing where no runtime is installed, as the end-to-end tests need one in any case.
+async fn protected(world: &World) -> Option<Host> {
+    let file = world.place.path().join("protect.js");
+    std::fs::write(&file, PLUGIN).unwrap();
+    let mut settings = world.settings(0);
+    settings.runtime = Some(runtime()?);
+    settings.plugins = vec![Plugin { spec: format!("file://{}", file.display()), options: None }];
+    settings.limits.hook = Duration::from_secs(2);
+    Some(world.started(settings).await)
+}
+
+async fn read(host: &Host, path: &str) -> Result<Value, String> {
+    let input = json!({ "tool": "read", "sessionID": "ses_1", "callID": "call_1" });
+    let input: ToolBefore = serde_json::from_value(input).unwrap();
+    let output = ToolArgs { args: json!({ "filePath": path }) };
+    let answer = host.members().remove(0).tool_before(&input, output).await;
+    answer.map(|output| output.args).map_err(|refusal| refusal.to_string())
+}
+
+#[tokio::test]
+async fn what_is_thrown_forbids_the_call_and_is_no_failure() {
+    let world = World::new("");
+    let Some(host) = protected(&world).await else { return };
+    for _ in 0..2 {
+        assert_eq!(read(&host, "a/.env").await, Err("Do not read .env files".to_owned()));
+    }
+    assert_eq!(read(&host, "a.txt").await, Ok(json!({ "filePath": "a.txt", "seen": true })));
+    // A mistake in a plugin looks no different, and must not let through what the plugin was to stop.
+    let mistake = read(&host, "typo").await.unwrap_err();
+    assert!(mistake.contains("undefined"), "{mistake}");
+    assert_eq!(world.reports(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn whatever_else_goes_wrong_lets_the_call_through_and_is_told_once() {
+    for (path, why) in [
+        ("circle", "circular"),
+        ("shape", "what it left behind has the wrong shape"),
+        ("hangs", "it takes longer than 2 s"),
+        ("exits", "it ended the plugin host"),
+    ] {
+        let world = World::new("");
+        let Some(host) = protected(&world).await else { return };
+        assert_eq!(read(&host, path).await, Ok(json!({ "filePath": path })), "{path}");
+        world.reported("failed in its hook tool.execute.before").await;
+        let reports = world.reports();
+        let [report] = &reports.iter().filter(|report| report.contains("before")).collect::<Vec<_>>()[..]
+        else {
+            panic!("{reports:?}")
+        };
+        assert!(report.contains(why), "{report}");
+        if path == "exits" {
+            world.reported("died and is started again").await;
+            again(&host).await;
+        }
+        // One that is overdue is not asked before it is back.
+        assert_eq!(read(&host, "a/.env").await.is_err(), path != "hangs", "{path}");
+    }
+}
