@@ -240,33 +240,42 @@ impl World {
     pub(crate) async fn until_idle(&mut self, session: &Session, person: Person) -> EndReason {
         let mut end = None;
         loop {
-            match self.next().await {
+            let body = self.next().await;
+            self.answer(&body, person).await;
+            match body {
                 EventBody::SessionStatus(it) if it.session_id == session.id => {
                     if let SessionStatus::Idle { reason, .. } = it.status {
                         end = reason;
                     }
                 }
                 EventBody::SessionIdle(idle) if idle.session_id == session.id => return end.unwrap(),
-                EventBody::PermissionAsked(asked) => {
-                    let (reply, message) = match person {
-                        Person::Silent => continue,
-                        Person::Agrees => (PermissionReply::Once, None),
-                        Person::Refuses => (PermissionReply::Reject, None),
-                        Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
-                    };
-                    self.sessions.reply_permission(&asked.id, reply, message).await.unwrap();
-                }
-                EventBody::QuestionAsked(asked) if person == Person::Agrees => {
-                    let last = |labels: &[protocol::request::QuestionOption]| {
-                        vec![labels.last().unwrap().label.clone()]
-                    };
-                    let answers = asked.questions.iter().map(|question| last(&question.options)).collect();
-                    self.sessions.reply_question(&asked.id, answers).await.unwrap();
-                }
-                EventBody::QuestionAsked(_) if person == Person::Silent => {}
-                EventBody::QuestionAsked(asked) => self.sessions.reject_question(&asked.id).await.unwrap(),
                 _ => {}
             }
+        }
+    }
+
+    /// Answers what this asks, if it asks something.
+    pub(crate) async fn answer(&self, body: &EventBody, person: Person) {
+        match body {
+            EventBody::PermissionAsked(asked) => {
+                let (reply, message) = match person {
+                    Person::Silent => return,
+                    Person::Agrees => (PermissionReply::Once, None),
+                    Person::Refuses => (PermissionReply::Reject, None),
+                    Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
+                };
+                self.sessions.reply_permission(&asked.id, reply, message).await.unwrap();
+            }
+            EventBody::QuestionAsked(asked) if person == Person::Agrees => {
+                let last =
+                    |labels: &[protocol::request::QuestionOption]| vec![labels.last().unwrap().label.clone()];
+                let answers = asked.questions.iter().map(|question| last(&question.options)).collect();
+                self.sessions.reply_question(&asked.id, answers).await.unwrap();
+            }
+            EventBody::QuestionAsked(asked) if person != Person::Silent => {
+                self.sessions.reject_question(&asked.id).await.unwrap();
+            }
+            _ => {}
         }
     }
 

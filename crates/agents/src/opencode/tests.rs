@@ -3,4 +3,5 @@
 mod fake;
 mod matrix;
 mod processes;
+mod replay;
 mod script;

@@ -242,8 +242,22 @@ impl Translator {
         if self.is_over {
             return Vec::new();
         }
-        let end = self.verdict();
+        let end = if self.was_cut_off() {
+            TurnEnd::Error(MessageError::unknown(
+                "OpenCode is idle and has not completed its last message: was its server restarted?",
+            ))
+        } else {
+            self.verdict()
+        };
         self.end(end)
+    }
+
+    /// Whether a message is open of which OpenCode never said that it goes no further. A child's parent may know
+    /// better.
+    fn was_cut_off(&self) -> bool {
+        let is_open = self.step.as_ref().is_some_and(|step| !step.is_done);
+        let has_ended = self.idle_is_due || self.failure.is_some() || self.was_aborted;
+        is_open && !has_ended && !self.is_child
     }
 
     fn end(&mut self, end: TurnEnd) -> Vec<Said> {
@@ -390,6 +404,9 @@ impl Translator {
     /// Tells the state that was read anew as if it had just happened, without an end.
     pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Said> {
         let mut said = Vec::new();
+        if let Some(step) = &mut self.step {
+            step.missed();
+        }
         for message in messages {
             let completed = match &message.info {
                 Message::Assistant(it) if it.time.completed.is_some() => {

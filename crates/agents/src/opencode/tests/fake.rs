@@ -148,6 +148,22 @@ impl Fake {
         }
     }
 
+    /// Says from now on that the session is at work, or that it is not.
+    pub(super) fn set_busy(&self, is_busy: bool) {
+        let statuses = if is_busy { json!({ SESSION: { "type": "busy" } }) } else { json!({}) };
+        *self.shared.statuses.lock().unwrap() = statuses;
+    }
+
+    /// Ends every connection that listens; says these are the messages when asked anew. Waits until it was.
+    pub(super) async fn cut(&self, messages: Value) {
+        *self.shared.messages.lock().unwrap() = messages;
+        let listened = self.calls().iter().filter(|call| call.starts_with("GET /event")).count();
+        let asked = self.calls().iter().filter(|call| call.starts_with("GET /session/status")).count();
+        self.send(Frame::End);
+        self.called("GET /event", listened + 1).await;
+        self.called("GET /session/status", asked + 1).await;
+    }
+
     /// Sends an event, as JSON, to everybody who listens.
     pub(super) fn say(&self, event: &str) {
         self.send(Frame::Bytes(format!("data: {event}\n\n").into()));

@@ -29,6 +29,8 @@ struct Text {
     is_reasoning: bool,
     /// How many bytes were told.
     told: usize,
+    /// Some of it was said while nobody listened. What is said next does not follow what was told.
+    has_gap: bool,
     is_closed: bool,
 }
 
@@ -85,7 +87,7 @@ impl Step {
         if self.texts.contains_key(id) {
             return Vec::new();
         }
-        self.texts.insert(id.clone(), Text { is_reasoning, told: 0, is_closed: false });
+        self.texts.insert(id.clone(), Text { is_reasoning, told: 0, has_gap: false, is_closed: false });
         let key = id.to_string();
         vec![if is_reasoning {
             AgentEvent::ReasoningStarted { key }
@@ -94,10 +96,18 @@ impl Step {
         }]
     }
 
-    /// More of a text. Of one that was never begun nothing is said: its whole text comes at its end.
+    /// Nobody has listened for a while.
+    pub(super) fn missed(&mut self) {
+        for text in self.texts.values_mut() {
+            text.has_gap = true;
+        }
+    }
+
+    /// More of a text. Of one that was never begun, or not wholly heard, nothing is said: its whole text comes at its
+    /// end.
     pub(super) fn delta(&mut self, id: &PartId, delta: &str) -> Vec<AgentEvent> {
         match self.texts.get_mut(id) {
-            Some(text) if !text.is_closed => {
+            Some(text) if !text.is_closed && !text.has_gap => {
                 text.told += delta.len();
                 vec![more(id, text.is_reasoning, delta.to_owned())]
             }
