@@ -109,6 +109,9 @@ pub enum Fault {
     /// Not done: the service could not be reached, or said that it is out of order.
     #[error("the service cannot be reached: {0}")]
     Unreachable(String),
+    /// Not done: the service wants the person to speak first. To be tried again when they have.
+    #[error("the person has to write first: {0}")]
+    Closed(String),
     /// Not done, and asking again would not change that.
     #[error("the service refused: {0}")]
     Refused(String),

@@ -6,7 +6,7 @@ use protocol::Millis;
 use tokio::sync::mpsc;
 
 use crate::{
-    Place, Update,
+    Place, Sent, Update,
     ledger::{self, Ledger},
 };
 
@@ -46,6 +46,23 @@ impl Inbox {
             let _ = self.news.send(place).await;
         }
         Ok(accepted)
+    }
+
+    /// Stores updates that were delivered together, apart from those that are known: all, or none if this fails.
+    pub async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
+        for place in self.ledger.accept_all(updates).await? {
+            let _ = self.news.send(place).await;
+        }
+        Ok(())
+    }
+
+    /// The service took a post and said later that the person did not get to see it, because they have to write
+    /// first. It is said again when they have.
+    pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<(), ledger::Error> {
+        if self.ledger.hold_sent(place, sent, since).await? {
+            let _ = self.news.send(place.clone()).await;
+        }
+        Ok(())
     }
 
     /// What an adapter wants to remember of where it is, such as the number of the last update it has read.

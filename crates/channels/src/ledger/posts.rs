@@ -3,6 +3,9 @@
 //! A post is marked before it is sent. If a crash or a broken connection comes between the mark and the answer, nobody
 //! knows whether it was seen, and it is not sent again: the same thing said twice is worse than a note that it may be
 //! missing.
+//!
+//! Some services let one speak only for a while after a person has written. What comes too late for that is held, and
+//! is due again as soon as they write.
 
 use protocol::Millis;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,6 +15,9 @@ use crate::{Place, Post, Sent};
 
 /// How long what was said is remembered.
 const REMEMBERED: Millis = 24 * 60 * 60 * 1_000;
+
+/// How long a post is held for somebody who does not write.
+const HELD: Millis = 30 * 24 * 60 * 60 * 1_000;
 
 /// A post's number. A later one is larger.
 pub type PostId = i64;
@@ -78,6 +84,33 @@ impl Ledger {
         self.mark(id, "refused", None).await
     }
 
+    /// The service certainly does not have it, and takes it only after the person has written. `since` is when it was
+    /// tried: if they have written meanwhile, it is due at once.
+    pub async fn hold(&self, id: PostId, since: Millis) -> Result<(), Error> {
+        self.with(move |tables| {
+            let change = format!("UPDATE posts SET state = {HELD_UNLESS_HEARD} WHERE id = ?");
+            tables.prepare_cached(&change)?.execute(params![since, id])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The service said that it has a post, and later that it could not be shown, because the person has to write
+    /// first; it says so `since` a moment. Returns whether the post is due again, because they have written meanwhile.
+    pub async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, Error> {
+        let (place, sent) = (place.to_string(), sent.0.clone());
+        self.with(move |tables| {
+            let change = format!(
+                "UPDATE posts SET state = {HELD_UNLESS_HEARD} WHERE place = ? AND sent = ? AND state = 'sent'
+                 RETURNING state = 'waiting'"
+            );
+            let mut change = tables.prepare_cached(&change)?;
+            let is_due = change.query_row(params![since, place, sent], |row| row.get(0)).optional()?;
+            Ok(is_due.unwrap_or_default())
+        })
+        .await
+    }
+
     async fn mark(&self, id: PostId, state: &'static str, sent: Option<String>) -> Result<(), Error> {
         let now = self.now();
         self.with(move |tables| {
@@ -85,8 +118,9 @@ impl Ledger {
                 .prepare_cached("UPDATE posts SET state = ?, sent = coalesce(?, sent) WHERE id = ?")?
                 .execute(params![state, sent, id])?;
             let old = "DELETE FROM posts WHERE state NOT IN ('waiting', 'sending') AND created < ?
+                       AND (state <> 'held' OR created < ?)
                        AND id NOT IN (SELECT post FROM asks WHERE is_open AND post IS NOT NULL)";
-            tables.prepare_cached(old)?.execute([now - REMEMBERED])?;
+            tables.prepare_cached(old)?.execute([now - REMEMBERED, now - HELD])?;
             Ok(())
         })
         .await
@@ -111,6 +145,18 @@ impl Ledger {
         })
         .await
     }
+}
+
+/// Held, unless something was received in the post's place at or after a time.
+const HELD_UNLESS_HEARD: &str =
+    "CASE WHEN EXISTS (SELECT 1 FROM updates WHERE updates.place = posts.place AND received >= ?)
+     THEN 'waiting' ELSE 'held' END";
+
+/// What is held in a place is due: the person has written.
+pub(super) fn release(tables: &Connection, place: &str) -> Result<(), Error> {
+    let change = "UPDATE posts SET state = 'waiting', due = 0 WHERE place = ? AND state = 'held'";
+    tables.prepare_cached(change)?.execute([place])?;
+    Ok(())
 }
 
 /// Adds posts to what is to be said.

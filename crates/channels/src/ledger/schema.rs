@@ -25,6 +25,7 @@ CREATE TABLE updates (
 );
 CREATE UNIQUE INDEX updates_alias ON updates (channel, alias) WHERE alias IS NOT NULL;
 CREATE INDEX updates_open ON updates (place, id) WHERE state IN ('waiting', 'running');
+CREATE INDEX updates_heard ON updates (place, received);
 CREATE INDEX updates_old ON updates (received) WHERE state IN ('done', 'aside');
 CREATE TABLE posts (
     id       INTEGER PRIMARY KEY,
@@ -38,6 +39,7 @@ CREATE TABLE posts (
     sent     TEXT
 );
 CREATE INDEX posts_open ON posts (place, id) WHERE state IN ('waiting', 'sending');
+CREATE INDEX posts_held ON posts (place) WHERE state = 'held';
 CREATE INDEX posts_old ON posts (created) WHERE state NOT IN ('waiting', 'sending');
 CREATE TABLE places (
     place TEXT PRIMARY KEY,

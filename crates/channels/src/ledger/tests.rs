@@ -126,6 +126,60 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
 }
 
 #[tokio::test]
+async fn what_comes_too_late_is_held_until_the_person_writes() {
+    let world = World::new();
+    let ledger = world.open();
+    let posts = vec![Post::text("one"), Post::text("two"), Post::text("three")];
+    let ids = ledger.say(&place(), posts).await.unwrap();
+    ledger.hold(ids[0], ledger.now()).await.unwrap();
+    // The service took this one, and then changed its mind.
+    ledger.sent(ids[1], Sent("9".into())).await.unwrap();
+    assert!(!ledger.hold_sent(&place(), &Sent("9".into()), ledger.now()).await.unwrap());
+    // A day is long enough to forget what was said, but not what was not.
+    world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
+    ledger.sent(ids[2], Sent("10".into())).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
+    assert!(ledger.open_places().await.unwrap().is_empty());
+    ledger.accept(update("a")).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
+    ledger.sent(ids[0], Sent("11".into())).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "two");
+    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "what was said is forgotten");
+}
+
+#[tokio::test]
+async fn what_is_refused_while_the_person_writes_is_not_held() {
+    let world = World::new();
+    let ledger = world.open();
+    let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
+    let since = ledger.now();
+    world.now.fetch_add(10, Ordering::Relaxed);
+    ledger.accept(update("a")).await.unwrap();
+    ledger.hold(ids[0], since).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
+    ledger.sent(ids[0], Sent("9".into())).await.unwrap();
+    assert!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap());
+    // What never is answered is held for a while, and not forever.
+    ledger.hold(ids[0], ledger.now() + 1).await.unwrap();
+    world.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
+    ledger.sent(ids[1], Sent("10".into())).await.unwrap();
+    ledger.accept(update("b")).await.unwrap();
+    assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn updates_that_come_together_are_stored_together() {
+    let ledger = World::new().open();
+    ledger.accept(update("b")).await.unwrap();
+    let elsewhere = Update { place: Place { chat: "8".into(), ..place() }, ..update("d") };
+    let places = ledger.accept_all(vec![update("a"), update("b"), elsewhere.clone()]).await.unwrap();
+    assert_eq!(places.into_iter().collect::<Vec<_>>(), [place(), elsewhere.place.clone()]);
+    let open = ledger.open_updates(&place()).await.unwrap();
+    assert_eq!(open.iter().map(|kept| kept.update.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    assert!(ledger.accept_all(vec![elsewhere]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_request_is_shown_once_and_settled_once() {
     let ledger = World::new().open();
     let ask = Ask { place: place(), asked: Asked::Question(question()), answers: Vec::new(), expires: 5 };

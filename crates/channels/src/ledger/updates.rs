@@ -1,9 +1,11 @@
 //! Updates, from the moment they are received until they are answered or set aside.
 
-use protocol::{MessageId, Millis, SessionId};
-use rusqlite::{OptionalExtension, Row, params};
+use std::collections::BTreeSet;
 
-use super::{Error, Ledger};
+use protocol::{MessageId, Millis, SessionId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Error, Ledger, posts};
 use crate::{Accepted, Place, Post, Update};
 
 /// How long what is done is remembered, so that a late repetition is known: longer than any service repeats.
@@ -52,15 +54,20 @@ impl Ledger {
     /// Stores an update, unless it or its alias is known.
     pub async fn accept(&self, update: Update) -> Result<Accepted, Error> {
         let now = self.now();
+        self.with(move |tables| insert(tables, &update, now)).await
+    }
+
+    /// Stores updates that were delivered together, all or none of them. Says where something is new.
+    pub async fn accept_all(&self, updates: Vec<Update>) -> Result<BTreeSet<Place>, Error> {
+        let now = self.now();
         self.with(move |tables| {
-            let body = serde_json::to_string(&update)?;
-            let place = update.place.to_string();
-            let added = tables.prepare_cached(
-                "INSERT INTO updates (channel, name, alias, place, body, received) VALUES (?, ?, ?, ?, ?, ?)
-                 ON CONFLICT DO NOTHING",
-            )?
-            .execute(params![update.place.channel, update.id, update.alias, place, body, now])?;
-            Ok(if added == 1 { Accepted::New } else { Accepted::Known })
+            let mut places = BTreeSet::new();
+            for update in updates {
+                if insert(tables, &update, now)? == Accepted::New {
+                    places.insert(update.place);
+                }
+            }
+            Ok(places)
         })
         .await
     }
@@ -125,7 +132,7 @@ impl Ledger {
             let change = "UPDATE updates SET state = ? WHERE id = ? AND state IN ('waiting', 'running')";
             let is_first = tables.execute(change, params![state, id])? == 1;
             if is_first {
-                super::posts::insert(tables, &place, &posts, now)?;
+                posts::insert(tables, &place, &posts, now)?;
             }
             tables.execute(
                 "DELETE FROM updates WHERE state IN ('done', 'aside') AND received < ?",
@@ -179,6 +186,21 @@ impl Ledger {
         })
         .await
     }
+}
+
+/// Stores an update, unless it is known. A person has written: what was held for them is due.
+fn insert(tables: &Connection, update: &Update, now: Millis) -> Result<Accepted, Error> {
+    let (body, place) = (serde_json::to_string(update)?, update.place.to_string());
+    let mut insertion = tables.prepare_cached(
+        "INSERT INTO updates (channel, name, alias, place, body, received) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO NOTHING",
+    )?;
+    let row = params![update.place.channel, update.id, update.alias, place, body, now];
+    if insertion.execute(row)? == 0 {
+        return Ok(Accepted::Known);
+    }
+    posts::release(tables, &place)?;
+    Ok(Accepted::New)
 }
 
 fn kept(row: &Row<'_>) -> Result<Kept, Error> {
