@@ -11,6 +11,7 @@ pub mod adapter;
 pub mod calls;
 pub mod inbox;
 pub mod ledger;
+pub mod markup;
 pub mod place;
 pub mod post;
 pub mod settings;
