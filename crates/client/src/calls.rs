@@ -67,6 +67,11 @@ impl Client {
         self.get(&["session", id.as_str(), "message"]).await
     }
 
+    /// One message with its parts.
+    pub async fn message(&self, id: &SessionId, message: &MessageId) -> Result<MessageWithParts, Error> {
+        self.get(&["session", id.as_str(), "message", message.as_str()]).await
+    }
+
     /// The newest prompt that a person wrote, and all that came of it.
     pub async fn last_turn(&self, id: &SessionId) -> Result<LastTurn, Error> {
         self.get(&["session", id.as_str(), "turn"]).await

@@ -162,24 +162,34 @@ impl Client {
         timeout(CONNECT, connected(&mut events)).await.map_err(|_| Error::Timeout)??;
         let id = prompt.message_id.get_or_insert_with(crate::id::message).clone();
         self.prompt_async(session, &prompt).await?;
-        let now = Instant::now();
-        Ok(PromptStream {
-            client: self.clone(),
-            events,
-            view: SessionView::new(session.clone()),
-            answer: Answer::new(session.clone(), id.clone()),
-            prompt: id,
-            ready: VecDeque::new(),
-            told: BTreeSet::new(),
-            tools_at: now,
-            heartbeat: Box::pin(sleep_until(now + pace.heartbeat)),
-            deadline: now + pace.timeout,
-            pace,
-            asked_since: None,
-            has_begun: false,
-            failure: None,
-            is_done: false,
-        })
+        Ok(PromptStream::new(self, events, session, id, pace))
+    }
+
+    /// The same for a prompt that has an id and may have been sent before, by a process that is gone: what the server
+    /// has is not sent again but reported on, even if it is answered already.
+    pub async fn take_up_streaming_on(
+        &self,
+        mut events: BoxStream<'static, Result<Received, Error>>,
+        session: &SessionId,
+        mut prompt: PromptInput,
+        pace: Pace,
+    ) -> Result<PromptStream, Error> {
+        timeout(CONNECT, connected(&mut events)).await.map_err(|_| Error::Timeout)??;
+        let id = prompt.message_id.get_or_insert_with(crate::id::message).clone();
+        let is_known = match self.message(session, &id).await {
+            Ok(_) => true,
+            Err(error) if matches!(error.status(), Some(400..=499)) => false,
+            Err(error) => return Err(error),
+        };
+        let mut stream = PromptStream::new(self, events, session, id, pace);
+        if is_known {
+            stream.catch_up().await;
+            stream.end_what_is_over().await;
+        }
+        if !is_known || stream.is_forgotten() {
+            self.prompt_async(session, &prompt).await?;
+        }
+        Ok(stream)
     }
 }
 
@@ -194,6 +204,33 @@ async fn connected(events: &mut BoxStream<'static, Result<Received, Error>>) -> 
 }
 
 impl PromptStream {
+    fn new(
+        client: &Client,
+        events: BoxStream<'static, Result<Received, Error>>,
+        session: &SessionId,
+        prompt: MessageId,
+        pace: Pace,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            client: client.clone(),
+            events,
+            view: SessionView::new(session.clone()),
+            answer: Answer::new(session.clone(), prompt.clone()),
+            prompt,
+            ready: VecDeque::new(),
+            told: BTreeSet::new(),
+            tools_at: now,
+            heartbeat: Box::pin(sleep_until(now + pace.heartbeat)),
+            deadline: now + pace.timeout,
+            pace,
+            asked_since: None,
+            has_begun: false,
+            failure: None,
+            is_done: false,
+        }
+    }
+
     /// The prompt's id.
     pub fn prompt(&self) -> &MessageId {
         &self.prompt
@@ -239,7 +276,11 @@ impl PromptStream {
         if matches!(body, EventBody::ServerConnected(_) | EventBody::ServerResync(_)) {
             return self.catch_up().await;
         }
-        self.meet(&body).await;
+        if let (EventBody::PermissionAsked(_) | EventBody::QuestionAsked(_), Some(session)) =
+            (&body, body.session_id())
+        {
+            self.meet(session.clone()).await;
+        }
         if self.answer.apply(&body) {
             self.ready.push_back(Progress::Text(self.answer.text()));
         }
@@ -263,10 +304,9 @@ impl PromptStream {
     }
 
     /// Finds out whose session it is that asks something, if its beginning was missed.
-    async fn meet(&mut self, body: &EventBody) {
-        let (EventBody::PermissionAsked(_) | EventBody::QuestionAsked(_)) = body else { return };
+    async fn meet(&mut self, session: SessionId) {
         let mut unknown = Vec::new();
-        let mut next = body.session_id().cloned();
+        let mut next = Some(session);
         while let Some(id) = next.take().filter(|id| !self.view.knows(id) && unknown.len() < 16) {
             let Ok(session) = self.client.session(&id).await else { return };
             next.clone_from(&session.parent_id);
@@ -335,6 +375,9 @@ impl PromptStream {
         let permissions = permissions.into_iter().map(Request::Permission);
         let requests: Vec<Request> =
             permissions.chain(questions.into_iter().map(Request::Question)).collect();
+        for request in &requests {
+            self.meet(request.session().clone()).await;
+        }
         let ours = requests.into_iter().filter(|request| self.view.knows(request.session()));
         let ours = ours.collect();
         let was_streaming = self.view.is_streaming();
@@ -345,6 +388,21 @@ impl PromptStream {
         if !was_streaming && !self.view.is_streaming() && self.has_begun {
             self.finish(None).await;
         }
+    }
+
+    /// A turn that ended before anybody watched will not end again. Baton knows how it ended, also if it never began.
+    async fn end_what_is_over(&mut self) {
+        let is_over = !self.is_done && !self.view.is_streaming() && !self.has_begun;
+        let turn = if is_over { self.client.last_turn(self.view.session()).await.ok() } else { None };
+        let turn = turn.filter(|turn| turn.message_id == self.prompt);
+        if let Some(end) = turn.and_then(|turn| turn.end) {
+            self.finish(Some(end)).await;
+        }
+    }
+
+    /// Whether the server has the prompt and does nothing about it.
+    fn is_forgotten(&self) -> bool {
+        !self.is_done && !self.has_begun && !self.view.is_streaming()
     }
 
     async fn finish(&mut self, reason: Option<EndReason>) {

@@ -56,6 +56,21 @@ impl Scene {
     async fn new(pace: Pace) -> Self {
         let facts = Facts::default();
         facts.set("GET /session/ses_1/message", json!([]));
+        let scene = Self::with(facts, pace, false).await;
+        assert!(scene.was_sent());
+        scene
+    }
+
+    /// A prompt that another process may have sent.
+    async fn taken_up(facts: Facts) -> Self {
+        Self::with(facts, Pace::default(), true).await
+    }
+
+    fn was_sent(&self) -> bool {
+        self.facts.was_asked("POST /session/ses_1/prompt_async")
+    }
+
+    async fn with(facts: Facts, pace: Pace, take_up: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let served = facts.clone();
@@ -68,8 +83,12 @@ impl Scene {
         events.unbounded_send(Ok(received_event("server.connected", &json!({})))).unwrap();
         let id: SessionId = "ses_1".parse().unwrap();
         let input = PromptInput { message_id: Some(PROMPT.parse().unwrap()), ..PromptInput::text("hi") };
-        let prompt = client.prompt_streaming_on(received.boxed(), &id, input, pace).await.unwrap();
-        assert!(facts.was_asked("POST /session/ses_1/prompt_async"));
+        let received = received.boxed();
+        let prompt = if take_up {
+            client.take_up_streaming_on(received, &id, input, pace).await.unwrap()
+        } else {
+            client.prompt_streaming_on(received, &id, input, pace).await.unwrap()
+        };
         Self { facts, events, prompt }
     }
 
@@ -130,9 +149,11 @@ async fn serve(mut socket: TcpStream, facts: Facts) {
             continue;
         }
         let line: Vec<&str> = head.split(' ').take(2).collect();
-        let answer = facts.answer(&line.join(" ")).to_string();
+        let answer = facts.answer(&line.join(" "));
+        let status = if answer == 404 { "404 Not Found" } else { "200 OK" };
+        let answer = answer.to_string();
         let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             answer.len()
         );
         if socket.write_all(format!("{head}{answer}").as_bytes()).await.is_err() {
@@ -375,4 +396,78 @@ async fn a_stream_that_is_lost_leaves_what_was_said() {
 async fn a_prompt_without_an_id_gets_one() {
     let (first, second): (MessageId, MessageId) = (client::id::message(), client::id::message());
     assert!(first < second);
+}
+
+/// What a server says that has the prompt and is idle.
+fn known() -> Facts {
+    let facts = Facts::default();
+    facts.set("GET /session/ses_1/message/msg_5", json!({ "info": user(), "parts": [] }));
+    facts.set("GET /session/ses_1/message", json!([{ "info": user(), "parts": [] }]));
+    facts.set("GET /session/status", json!({}));
+    facts.set("GET /permission", json!([]));
+    facts.set("GET /question", json!([]));
+    facts.set("GET /session/ses_1/turn", json!(404));
+    facts
+}
+
+fn user() -> Value {
+    json!({
+        "id": PROMPT, "sessionID": "ses_1", "role": "user", "time": { "created": 1 }, "agent": "build",
+        "model": { "providerID": "demo", "modelID": "demo" },
+    })
+}
+
+#[tokio::test]
+async fn a_prompt_that_never_arrived_is_sent_when_it_is_taken_up() {
+    let facts = known();
+    facts.set("GET /session/ses_1/message/msg_5", json!(404));
+    assert!(Scene::taken_up(facts).await.was_sent());
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_answered_meanwhile_is_told_and_not_sent_again() {
+    let facts = known();
+    let answer = json!({ "info": step("msg_6", PROMPT), "parts": [text("prt_1", "msg_6", "Done.")] });
+    facts.set("GET /session/ses_1/message", json!([{ "info": user(), "parts": [] }, answer]));
+    let mut scene = Scene::taken_up(facts).await;
+    let outcome = scene.outcome().await;
+    assert_eq!((outcome.text.as_str(), outcome.ending), ("Done.", Ending::Complete));
+    assert!(!scene.was_sent());
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_being_answered_is_watched_with_what_its_children_ask() {
+    let facts = known();
+    facts.set("GET /session/status", json!({ "ses_1": { "type": "busy" } }));
+    facts.set("GET /permission", json!([permission("ses_2")]));
+    let child = json!({
+        "id": "ses_2", "parentID": "ses_1", "slug": "s", "projectID": "p", "directory": "/", "title": "t",
+        "version": "1", "time": { "created": 1, "updated": 1 },
+    });
+    facts.set("GET /session/ses_2", child);
+    let mut scene = Scene::taken_up(facts).await;
+    assert!(matches!(scene.next().await, Progress::Asked(Request::Permission(_))));
+    scene.step("msg_6");
+    scene.part(&text("prt_1", "msg_6", "Now."));
+    scene.status(&json!({ "type": "idle" }));
+    assert_eq!(scene.outcome().await.ending, Ending::Complete);
+    assert!(!scene.was_sent());
+}
+
+#[tokio::test]
+async fn a_prompt_whose_turn_ended_without_a_step_has_ended() {
+    let facts = known();
+    let turn = json!({
+        "sessionID": "ses_1", "messageID": PROMPT, "prompt": "hi", "answer": "", "messages": [], "steps": 0,
+        "tools": [], "tokens": {}, "cost": 0, "continued": 0, "end": "aborted",
+    });
+    facts.set("GET /session/ses_1/turn", turn);
+    let mut scene = Scene::taken_up(facts).await;
+    assert_eq!(scene.outcome().await.ending, Ending::Ended(EndReason::Aborted));
+    assert!(!scene.was_sent());
+}
+
+#[tokio::test]
+async fn a_prompt_that_the_server_has_forgotten_to_run_is_sent_again() {
+    assert!(Scene::taken_up(known()).await.was_sent());
 }

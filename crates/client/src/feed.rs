@@ -1,0 +1,299 @@
+//! One event stream for many who wait.
+//!
+//! Whoever runs hundreds of prompts at once does not want hundreds of connections that each carry everything. A feed has
+//! one, and hands each watcher the events of its session and of the sessions below it; what nobody can place is handed
+//! to all. Every watcher's events begin with `server.connected`, as on a connection of its own, and a watcher that does
+//! not keep up is told to read afresh instead of being sent everything late.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{StreamExt, stream, stream::BoxStream};
+use protocol::{EventBody, SessionId};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    task::AbortHandle,
+};
+
+use crate::{Client, Error, Received, Scope};
+
+/// So many events may wait for one watcher.
+const WAITING: usize = 1_024;
+
+/// Hands out the events of one connection. Clones share it; it ends with the last of them.
+#[derive(Clone)]
+pub struct Feed(Arc<Source>);
+
+struct Source {
+    client: Client,
+    scope: Scope,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    watchers: HashMap<SessionId, Vec<Watcher>>,
+    /// Sessions below one that is watched, with that one.
+    roots: HashMap<SessionId, SessionId>,
+    /// What the server said when it connected; nothing while it is not.
+    connected: Option<Arc<Received>>,
+    reading: Option<AbortHandle>,
+}
+
+struct Watcher {
+    events: mpsc::Sender<Arc<Received>>,
+    /// Whether it missed something and has to read afresh.
+    is_behind: bool,
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Feed")
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(reading) = &lock(&self.state).reading {
+            reading.abort();
+        }
+    }
+}
+
+impl Feed {
+    /// A feed of a server's events. It connects when somebody begins to watch.
+    pub fn new(client: Client, scope: Scope) -> Self {
+        Self(Arc::new(Source { client, scope, state: Arc::default() }))
+    }
+
+    /// The events of a session and of those below it, and those of no session. They end when the server cannot be
+    /// reached any more.
+    pub fn watch(&self, session: &SessionId) -> BoxStream<'static, Result<Received, Error>> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let mut state = lock(&self.0.state);
+        if let Some(connected) = &state.connected {
+            // There is room: it is new.
+            let _ = sender.try_send(Arc::clone(connected));
+        }
+        let watcher = Watcher { events: sender, is_behind: false };
+        state.watchers.entry(session.clone()).or_default().push(watcher);
+        if state.reading.as_ref().is_none_or(AbortHandle::is_finished) {
+            let events = self.0.client.events(self.0.scope, None);
+            state.reading = Some(tokio::spawn(read(events, Arc::clone(&self.0.state))).abort_handle());
+        }
+        drop(state);
+        stream::unfold(receiver, async |mut receiver| {
+            Some((Ok(Arc::unwrap_or_clone(receiver.recv().await?)), receiver))
+        })
+        .boxed()
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn read(mut events: crate::EventStream, state: Arc<Mutex<State>>) {
+    while let Some(received) = events.next().await {
+        match received {
+            Ok(received) => lock(&state).hand_out(&Arc::new(received)),
+            // One odd frame is not the end; the stream ends by itself where it has to.
+            Err(error) => tracing::debug!(%error, "an event could not be read"),
+        }
+    }
+    let mut state = lock(&state);
+    state.connected = None;
+    state.watchers.clear();
+    state.roots.clear();
+    // Whoever watches from now on begins a new connection.
+    state.reading = None;
+}
+
+impl State {
+    fn hand_out(&mut self, received: &Arc<Received>) {
+        let body = &received.event.body;
+        match body {
+            EventBody::ServerConnected(_) => self.connected = Some(Arc::clone(received)),
+            // Nothing to tell, but a chance for those who fell behind when it became quiet.
+            EventBody::ServerHeartbeat(_) => return self.tell_all(None),
+            EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
+                let root = it.info.parent_id.as_ref().and_then(|parent| self.root(parent));
+                if let Some(root) = root.cloned() {
+                    self.roots.insert(it.info.id.clone(), root);
+                }
+            }
+            _ => {}
+        }
+        match body.session_id() {
+            None => self.tell_all(Some(received)),
+            Some(session) => match self.root(session).or_else(|| self.named_root(body)).cloned() {
+                Some(root) => self.tell(&root, received),
+                // Whose child it is, its watcher has to find out.
+                None if is_request(body) => self.tell_all(Some(received)),
+                None => {}
+            },
+        }
+    }
+
+    /// The watched session that a session is, or is below.
+    fn root<'a>(&'a self, session: &'a SessionId) -> Option<&'a SessionId> {
+        if self.watchers.contains_key(session) { Some(session) } else { self.roots.get(session) }
+    }
+
+    /// The watched session that an event names as the root of its own.
+    fn named_root<'a>(&'a self, body: &'a EventBody) -> Option<&'a SessionId> {
+        let root = match body {
+            EventBody::PermissionAsked(request) => request.root_id.as_ref(),
+            EventBody::QuestionAsked(request) => request.root_id.as_ref(),
+            _ => None,
+        };
+        root.filter(|root| self.watchers.contains_key(root))
+    }
+
+    fn tell(&mut self, session: &SessionId, received: &Arc<Received>) {
+        let Some(watchers) = self.watchers.get_mut(session) else { return };
+        watchers.retain_mut(|watcher| watcher.take(self.connected.as_ref(), Some(received)));
+        if watchers.is_empty() {
+            self.forget(session);
+        }
+    }
+
+    /// Tells everybody something, or only those who fell behind that they did.
+    fn tell_all(&mut self, received: Option<&Arc<Received>>) {
+        for watchers in self.watchers.values_mut() {
+            watchers.retain_mut(|watcher| watcher.take(self.connected.as_ref(), received));
+        }
+        let gone: Vec<_> = self
+            .watchers
+            .iter()
+            .filter(|(_, watchers)| watchers.is_empty())
+            .map(|(it, _)| it.clone())
+            .collect();
+        for session in gone {
+            self.forget(&session);
+        }
+    }
+
+    fn forget(&mut self, session: &SessionId) {
+        self.watchers.remove(session);
+        self.roots.retain(|_, root| root != session);
+    }
+}
+
+impl Watcher {
+    /// Takes an event; false if nobody watches any more. One that missed something is told that it is connected: after
+    /// that everybody reads afresh.
+    fn take(&mut self, connected: Option<&Arc<Received>>, received: Option<&Arc<Received>>) -> bool {
+        let mut next = connected.filter(|_| self.is_behind).into_iter().chain(received);
+        let told = next.try_for_each(|event| self.events.try_send(Arc::clone(event)));
+        self.is_behind = matches!(told, Err(TrySendError::Full(_)));
+        !self.events.is_closed()
+    }
+}
+
+/// Whether a person has something to do with it, so that it must reach somebody.
+fn is_request(body: &EventBody) -> bool {
+    matches!(
+        body,
+        EventBody::PermissionAsked(_)
+            | EventBody::PermissionReplied(_)
+            | EventBody::QuestionAsked(_)
+            | EventBody::QuestionReplied(_)
+            | EventBody::QuestionRejected(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn received(kind: &str, properties: &Value) -> Arc<Received> {
+        let event: Event =
+            serde_json::from_value(json!({"id": "evt_1", "type": kind, "properties": properties})).unwrap();
+        Arc::new(Received { cursor: None, directory: None, event })
+    }
+
+    fn busy(session: &str) -> Arc<Received> {
+        received("session.status", &json!({"sessionID": session, "status": {"type": "busy"}}))
+    }
+
+    fn asked(session: &str) -> Arc<Received> {
+        let request = json!({
+            "id": "per_1", "sessionID": session, "permission": "bash", "patterns": [], "metadata": {}, "always": [],
+        });
+        received("permission.asked", &request)
+    }
+
+    fn created(session: &str, parent: &str) -> Arc<Received> {
+        let info = json!({
+            "id": session, "parentID": parent, "slug": "s", "projectID": "p", "directory": "/", "title": "t",
+            "version": "1", "time": {"created": 1, "updated": 1},
+        });
+        received("session.created", &json!({"sessionID": session, "info": info}))
+    }
+
+    fn watch(state: &mut State, session: &str, room: usize) -> mpsc::Receiver<Arc<Received>> {
+        let (events, receiver) = mpsc::channel(room);
+        let watcher = Watcher { events, is_behind: false };
+        state.watchers.entry(session.parse().unwrap()).or_default().push(watcher);
+        receiver
+    }
+
+    fn kinds(receiver: &mut mpsc::Receiver<Arc<Received>>) -> Vec<String> {
+        std::iter::from_fn(|| receiver.try_recv().ok()).map(|it| it.event.body.kind().to_owned()).collect()
+    }
+
+    #[test]
+    fn each_gets_its_own_and_what_is_below_it() {
+        let mut state = State::default();
+        let mut one = watch(&mut state, "ses_1", 8);
+        let mut two = watch(&mut state, "ses_2", 8);
+        for event in [busy("ses_1"), created("ses_3", "ses_1"), created("ses_4", "ses_3"), busy("ses_4")] {
+            state.hand_out(&event);
+        }
+        state.hand_out(&busy("ses_9"));
+        assert_eq!(
+            kinds(&mut one),
+            ["session.status", "session.created", "session.created", "session.status"]
+        );
+        assert!(kinds(&mut two).is_empty());
+    }
+
+    #[test]
+    fn a_request_that_nobody_can_place_is_handed_to_all() {
+        let mut state = State::default();
+        let mut one = watch(&mut state, "ses_1", 8);
+        let mut two = watch(&mut state, "ses_2", 8);
+        state.hand_out(&asked("ses_9"));
+        assert_eq!((kinds(&mut one).len(), kinds(&mut two).len()), (1, 1));
+    }
+
+    #[test]
+    fn who_falls_behind_is_told_to_read_afresh_even_when_it_becomes_quiet() {
+        let mut state = State::default();
+        state.hand_out(&received("server.connected", &json!({})));
+        let mut one = watch(&mut state, "ses_1", 2);
+        for _ in 0..5 {
+            state.hand_out(&busy("ses_1"));
+        }
+        assert_eq!(kinds(&mut one).len(), 2);
+        state.hand_out(&received("server.heartbeat", &json!({})));
+        assert_eq!(kinds(&mut one), ["server.connected"]);
+    }
+
+    #[test]
+    fn who_has_gone_is_forgotten_with_what_was_below() {
+        let mut state = State::default();
+        let one = watch(&mut state, "ses_1", 8);
+        state.hand_out(&created("ses_3", "ses_1"));
+        drop(one);
+        state.hand_out(&busy("ses_3"));
+        assert!(state.watchers.is_empty() && state.roots.is_empty());
+    }
+}
