@@ -9,6 +9,7 @@
 
 pub mod adapter;
 pub mod calls;
+pub mod courier;
 pub mod inbox;
 pub mod ledger;
 pub mod markup;

@@ -13,6 +13,9 @@ pub struct Post {
     /// The message it answers, in the service's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
+    /// Whether it begins the answer of a turn: it takes the place of what was shown while the answer grew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_answer: bool,
     /// A file that comes with it; then the text is its caption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Document>,

@@ -57,7 +57,9 @@ impl Ledger {
                     (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
                 Ok(row)
             });
-            let Some((id, body, attempts, due, is_uncertain)) = row.optional()? else { return Ok(None) };
+            let Some((id, body, attempts, due, is_uncertain)) = row.optional()? else {
+                return Ok(None);
+            };
             let post = serde_json::from_str(&body)?;
             Ok(Some(Outgoing { id, post, attempts, due, is_uncertain }))
         })

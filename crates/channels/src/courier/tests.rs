@@ -1,0 +1,205 @@
+//! What couriers promise, with a service that writes down what is done to it.
+
+use std::{collections::VecDeque, path::Path, time::Duration};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use super::{work::DOUBT, *};
+use crate::{
+    Abilities, Attachment, Fault, Inbox, Sent,
+    adapter::Answer,
+    split::{Limit, Unit},
+};
+
+/// A service that does what it is asked, unless a fault is planned, and writes it down.
+struct Service {
+    done: watch::Sender<Vec<String>>,
+    faults: Mutex<VecDeque<Fault>>,
+    can_edit: bool,
+}
+
+impl Service {
+    fn new(can_edit: bool, faults: impl IntoIterator<Item = Fault>) -> Arc<Self> {
+        let faults = Mutex::new(faults.into_iter().collect());
+        Arc::new(Self { done: watch::Sender::default(), faults, can_edit })
+    }
+
+    fn note<T>(&self, what: String, result: T) -> Result<T, Fault> {
+        let fault = lock(&self.faults).pop_front();
+        let what = if fault.is_some() { format!("in vain: {what}") } else { what };
+        self.done.send_modify(|done| done.push(what));
+        fault.map_or(Ok(result), Err)
+    }
+
+    /// Everything that was done, once the last of it was.
+    async fn until(&self, last: &str) -> Vec<String> {
+        let mut done = self.done.subscribe();
+        let waiting = done.wait_for(|done| done.last().is_some_and(|it| it == last));
+        let found = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        found.unwrap_or_else(|_| panic!("{last:?} was not done: {:?}", self.done.borrow())).unwrap().clone()
+    }
+}
+
+impl Adapter for Service {
+    fn channel(&self) -> &'static str {
+        "test"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            typing: None,
+            edit: self.can_edit.then_some(Duration::ZERO),
+            buttons: 0,
+            threads: false,
+            streaming: true,
+            files: None,
+            text: Limit { length: 1_000, unit: Unit::Character },
+        }
+    }
+
+    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        Box::pin(std::future::pending())
+    }
+
+    fn send<'a>(&'a self, _place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+        let sent = Sent(post.text.clone());
+        Box::pin(std::future::ready(self.note(format!("send {}", post.text), sent)))
+    }
+
+    fn edit<'a>(&'a self, _place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(self.note(format!("edit {} -> {}", sent.0, post.text), ())))
+    }
+
+    fn remove<'a>(&'a self, _place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(self.note(format!("remove {}", sent.0), ())))
+    }
+
+    fn typing<'a>(&'a self, _: &'a Place, _: Option<&'a str>, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn download<'a>(&'a self, _file: &'a Attachment, _limit: u64) -> Answer<'a, Bytes> {
+        Box::pin(std::future::ready(Ok(Bytes::new())))
+    }
+}
+
+fn place() -> Place {
+    Place { channel: "test".into(), chat: "1".into(), thread: None }
+}
+
+fn open(directory: &Path) -> Arc<Ledger> {
+    let clock = || jiff::Timestamp::now().as_millisecond();
+    Arc::new(Ledger::open(&directory.join("channels.db"), Arc::new(clock)).unwrap())
+}
+
+struct World {
+    ledger: Arc<Ledger>,
+    couriers: Couriers,
+    service: Arc<Service>,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    fn new(service: Arc<Service>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = open(directory.path());
+        let adapter: Arc<dyn Adapter> = Arc::clone(&service) as Arc<dyn Adapter>;
+        let couriers = Couriers::new(Arc::clone(&ledger), &[adapter]);
+        Self { ledger, couriers, service, _directory: directory }
+    }
+
+    async fn say(&self, texts: &[&str]) -> Vec<PostId> {
+        let posts = texts.iter().map(|text| Post::text(*text)).collect();
+        let ids = self.ledger.say(&place(), posts).await.unwrap();
+        self.couriers.wake(&place());
+        ids
+    }
+
+    fn show(&self, status: &str) {
+        self.couriers.show(&place(), Showing { status: Some(status.to_owned()), ..Showing::default() });
+    }
+}
+
+#[tokio::test]
+async fn posts_keep_their_order_and_wait_when_the_service_asks() {
+    let busy = Fault::Busy { after: Duration::from_millis(20) };
+    let world = World::new(Service::new(true, [busy]));
+    world.say(&["one", "two", "three"]).await;
+    let done = world.service.until("send three").await;
+    assert_eq!(done, ["in vain: send one", "send one", "send two", "send three"]);
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_not_said_again() {
+    let uncertain = Fault::Uncertain("the connection broke".into());
+    let world = World::new(Service::new(true, [uncertain.clone(), uncertain]));
+    world.say(&["one"]).await;
+    world.service.until(&format!("in vain: send {DOUBT}")).await;
+    world.say(&["two"]).await;
+    let done = world.service.until("send two").await;
+    assert_eq!(done, ["in vain: send one", &format!("in vain: send {DOUBT}"), "send two"]);
+}
+
+#[tokio::test]
+async fn what_was_being_sent_when_the_gateway_died_is_not_said_again() {
+    let world = World::new(Service::new(true, []));
+    let posts = vec![Post::text("one"), Post::text("two")];
+    let ids = world.ledger.say(&place(), posts).await.unwrap();
+    world.ledger.sending(ids[0]).await.unwrap();
+    world.couriers.wake(&place());
+    let done = world.service.until(&format!("send {DOUBT}")).await;
+    assert_eq!(done, ["send two", &format!("send {DOUBT}")]);
+}
+
+#[tokio::test]
+async fn a_refused_post_does_not_hold_up_the_others() {
+    let world = World::new(Service::new(true, [Fault::Refused("no".into())]));
+    world.say(&["one", "two"]).await;
+    assert_eq!(world.service.until("send two").await, ["in vain: send one", "send two"]);
+}
+
+#[tokio::test]
+async fn a_status_is_edited_and_taken_back() {
+    let world = World::new(Service::new(true, []));
+    world.show("a");
+    world.service.until("send a").await;
+    world.show("b");
+    world.service.until("edit a -> b").await;
+    world.couriers.show(&place(), Showing::default());
+    world.service.until("remove a").await;
+    // The courier goes, and comes back when there is something to do.
+    world.say(&["one"]).await;
+    world.service.until("send one").await;
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_edited_what_is_new_is_said() {
+    let world = World::new(Service::new(false, []));
+    world.show("a");
+    world.service.until("send a").await;
+    world.show("a\nb");
+    assert_eq!(world.service.until("send b").await, ["send a", "send b"]);
+}
+
+#[tokio::test]
+async fn an_answer_takes_the_place_of_its_preview() {
+    let world = World::new(Service::new(true, []));
+    let preview = Some("Hel".to_owned());
+    world.couriers.show(&place(), Showing { preview, ..Showing::default() });
+    world.service.until("send Hel").await;
+    let posts = vec![Post { is_answer: true, ..Post::text("Hello.") }, Post::text("More.")];
+    world.ledger.say(&place(), posts).await.unwrap();
+    world.couriers.wake(&place());
+    assert_eq!(world.service.until("send More.").await, ["send Hel", "edit Hel -> Hello.", "send More."]);
+}
+
+#[tokio::test]
+async fn a_post_is_replaced_once_it_was_sent() {
+    let world = World::new(Service::new(true, [Fault::Busy { after: Duration::from_millis(20) }]));
+    let ids = world.say(&["Allow?"]).await;
+    world.couriers.replace(&place(), ids[0], Post::text("Allowed."));
+    let done = world.service.until("edit Allow? -> Allowed.").await;
+    assert_eq!(done, ["in vain: send Allow?", "send Allow?", "edit Allow? -> Allowed."]);
+}

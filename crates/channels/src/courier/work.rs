@@ -1,0 +1,365 @@
+//! What a courier does at its desk.
+
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
+
+use protocol::Millis;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Couriers, Desk, Showing};
+use crate::{
+    Adapter, Fault, Place, Post, Sent,
+    ledger::{self, Outgoing, PostId},
+};
+
+/// How long to wait before a post is tried again that the service could not take: doubles with every attempt.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_mins(1);
+
+/// What could not be said so often, which is about a day, is not said any more.
+const ATTEMPTS: u32 = 1_440;
+
+/// The ledger cannot be read; it is tried again after this.
+const OUT_OF_ORDER: Duration = Duration::from_secs(5);
+
+/// Said when nobody knows whether a post arrived.
+pub(super) const DOUBT: &str = "⚠️ My last message may not have arrived. /last sends the last answer again.";
+
+/// The message that tells what is being done.
+struct Status {
+    sent: Sent,
+    text: String,
+}
+
+pub(super) struct Courier {
+    place: Place,
+    adapter: Arc<dyn Adapter>,
+    couriers: Couriers,
+    desk: Arc<Desk>,
+    showing: Showing,
+    replacing: VecDeque<(PostId, Post)>,
+    /// The service asked to be left alone until then.
+    quiet_until: Option<Instant>,
+    /// When to look for posts again; nothing if none waits.
+    posts_at: Option<Instant>,
+    /// When to show again that work goes on.
+    typing_at: Option<Instant>,
+    /// Before this the status is not to be edited again.
+    status_at: Instant,
+    status: Option<Status>,
+    /// The last line that was said where a status cannot be edited.
+    line: Option<String>,
+    is_typing: bool,
+}
+
+impl Courier {
+    pub(super) fn new(place: Place, adapter: Arc<dyn Adapter>, couriers: Couriers, desk: Arc<Desk>) -> Self {
+        Self {
+            place,
+            adapter,
+            couriers,
+            desk,
+            showing: Showing::default(),
+            replacing: VecDeque::new(),
+            quiet_until: None,
+            posts_at: None,
+            typing_at: None,
+            status_at: Instant::now(),
+            status: None,
+            line: None,
+            is_typing: false,
+        }
+    }
+
+    /// Works until there is nothing to say and nothing to show.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.take_orders().await;
+            if !self.is_quiet() {
+                self.work().await;
+            }
+            if self.is_done() && self.couriers.leave(&self.place, &self.desk) {
+                return;
+            }
+            let next = self.next();
+            tokio::select! {
+                () = self.desk.bell.notified() => {}
+                () = async { match next { Some(at) => sleep_until(at).await, None => std::future::pending().await } } => {}
+            }
+        }
+    }
+
+    async fn take_orders(&mut self) {
+        let orders = mem::take(&mut *super::lock(&self.desk.orders));
+        if orders.has_posts {
+            self.posts_at.get_or_insert_with(Instant::now);
+        }
+        if let Some(showing) = orders.showing {
+            if showing.is_working && !self.showing.is_working {
+                self.typing_at = Some(Instant::now());
+            }
+            if showing.words != self.showing.words && showing.is_working {
+                self.typing_at = Some(Instant::now());
+            }
+            self.showing = showing;
+        }
+        self.replacing.extend(orders.replacing);
+        // A person looks at a button that seems to do something: this does not wait for anything.
+        for (receipt, words) in orders.receipts {
+            if let Err(fault) = self.adapter.understood(&receipt, words.as_deref()).await {
+                tracing::debug!(place = %self.place, %fault, "a tap could not be confirmed");
+            }
+        }
+    }
+
+    async fn work(&mut self) {
+        self.type_on().await;
+        self.say_all().await;
+        self.replace_all().await;
+        self.show_status().await;
+        self.rest().await;
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn is_done(&self) -> bool {
+        self.showing == Showing::default()
+            && self.posts_at.is_none()
+            && self.replacing.is_empty()
+            && self.status.is_none()
+            && !self.is_typing
+    }
+
+    /// When there is something to do again, unless the bell rings.
+    fn next(&self) -> Option<Instant> {
+        let status = self.wants_status().then_some(self.status_at);
+        let replacing = (!self.replacing.is_empty()).then(|| Instant::now() + FIRST_DELAY);
+        let next = [self.posts_at, self.typing_at, status, replacing].into_iter().flatten().min();
+        match (next, self.quiet_until) {
+            (Some(next), Some(quiet)) => Some(next.max(quiet)),
+            (next, _) => next,
+        }
+    }
+
+    /// Notes what a fault means for the place as a whole.
+    fn heed(&mut self, fault: &Fault) {
+        if let Fault::Busy { after } = fault {
+            self.quiet_until = Some(Instant::now() + *after);
+        }
+    }
+
+    async fn type_on(&mut self) {
+        let Some(refresh) = self.adapter.abilities().typing else {
+            self.typing_at = None;
+            return;
+        };
+        if !self.showing.is_working || self.typing_at.is_none_or(|at| Instant::now() < at) {
+            self.typing_at = self.typing_at.filter(|_| self.showing.is_working);
+            return;
+        }
+        self.is_typing = true;
+        self.typing_at = Some(Instant::now() + refresh);
+        let Showing { message, words, .. } = &self.showing;
+        if let Err(fault) = self.adapter.typing(&self.place, message.as_deref(), words).await {
+            self.heed(&fault);
+            tracing::debug!(place = %self.place, %fault, "typing could not be shown");
+        }
+    }
+
+    /// Stops showing that work goes on.
+    async fn rest(&mut self) {
+        if self.is_typing && !self.showing.is_working {
+            self.is_typing = false;
+            self.typing_at = None;
+            if let Err(fault) = self.adapter.rest(&self.place).await {
+                tracing::debug!(place = %self.place, %fault, "typing could not be stopped");
+            }
+        }
+    }
+
+    /// Says what is in the ledger, as far as the service takes it.
+    async fn say_all(&mut self) {
+        while self.posts_at.is_some_and(|at| at <= Instant::now()) && !self.is_quiet() {
+            let next = self.couriers.0.ledger.next_post(&self.place).await;
+            let said = match next {
+                Ok(None) => {
+                    self.posts_at = None;
+                    Ok(())
+                }
+                Ok(Some(outgoing)) => self.say(outgoing).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = said {
+                tracing::error!(place = %self.place, %error, "what has to be said cannot be read or noted");
+                self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
+            }
+        }
+    }
+
+    async fn say(&mut self, outgoing: Outgoing) -> Result<(), ledger::Error> {
+        let ledger = Arc::clone(&self.couriers.0.ledger);
+        let now = ledger.now();
+        if outgoing.is_uncertain {
+            return self.doubt(&outgoing).await;
+        }
+        if outgoing.due > now {
+            self.posts_at = Some(Instant::now() + until(now, outgoing.due));
+            return Ok(());
+        }
+        if outgoing.attempts >= ATTEMPTS {
+            tracing::warn!(place = %self.place, "a post could not be said for a day and is given up");
+            return ledger.refused(outgoing.id).await;
+        }
+        ledger.sending(outgoing.id).await?;
+        match self.send(&outgoing.post).await {
+            Ok(sent) => ledger.sent(outgoing.id, sent).await,
+            Err(fault) => {
+                tracing::warn!(place = %self.place, %fault, "a post was not taken");
+                self.heed(&fault);
+                match fault {
+                    // Whoever asks to wait is not a failure that counts.
+                    Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, after)).await,
+                    Fault::Unreachable(_) => {
+                        let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
+                        ledger.postpone(outgoing.id, later(now, delay)).await
+                    }
+                    Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
+                    Fault::Refused(_) => ledger.refused(outgoing.id).await,
+                    Fault::Uncertain(_) => self.doubt(&outgoing).await,
+                }
+            }
+        }
+    }
+
+    /// An answer that was shown while it grew stays where it is; everything else is a new message.
+    async fn send(&mut self, post: &Post) -> Result<Sent, Fault> {
+        if let Some(status) = self.status.take_if(|_| post.is_answer && self.showing.preview.is_some()) {
+            self.showing = Showing { is_working: self.showing.is_working, ..Showing::default() };
+            match self.adapter.edit(&self.place, &status.sent, post).await {
+                Ok(()) => return Ok(status.sent),
+                // It was certainly not replaced by the answer, which can still be said.
+                Err(Fault::Refused(_) | Fault::Closed(_)) => {}
+                Err(fault) => {
+                    self.status = Some(status);
+                    return Err(fault);
+                }
+            }
+        }
+        self.adapter.send(&self.place, post).await
+    }
+
+    /// Nobody knows whether a post arrived. It is not said again; that it may be missing is.
+    async fn doubt(&mut self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
+        let ledger = &self.couriers.0.ledger;
+        ledger.uncertain(outgoing.id).await?;
+        if outgoing.post.text != DOUBT {
+            ledger.say(&self.place, vec![Post::text(DOUBT)]).await?;
+        }
+        Ok(())
+    }
+
+    async fn replace_all(&mut self) {
+        if self.adapter.abilities().edit.is_none() {
+            self.replacing.clear();
+        }
+        for _ in 0..self.replacing.len() {
+            if self.is_quiet() {
+                return;
+            }
+            let Some((id, post)) = self.replacing.pop_front() else { return };
+            match self.couriers.0.ledger.whereabouts(id).await {
+                Ok(Some(sent)) => match self.adapter.edit(&self.place, &sent, &post).await {
+                    Ok(()) => {}
+                    Err(fault @ (Fault::Busy { .. } | Fault::Unreachable(_))) => {
+                        self.heed(&fault);
+                        self.replacing.push_back((id, post));
+                    }
+                    Err(fault) => {
+                        tracing::debug!(place = %self.place, %fault, "a post could not be replaced");
+                    }
+                },
+                // It may still be on its way.
+                Ok(None) if self.posts_at.is_some() => self.replacing.push_back((id, post)),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(place = %self.place, %error, "a post could not be found"),
+            }
+        }
+    }
+
+    /// What the status is to say.
+    fn wanted(&self) -> Option<String> {
+        let Showing { status, preview, .. } = &self.showing;
+        let preview = preview.as_ref().and_then(|text| self.adapter.split(text).into_iter().next_back());
+        match (preview, status) {
+            (Some(preview), Some(status)) if preview.len() + status.len() < 2_000 => {
+                Some(format!("{preview}\n\n{status}"))
+            }
+            (preview, status) => preview.or_else(|| status.clone()),
+        }
+    }
+
+    fn wants_status(&self) -> bool {
+        let shown = self.status.as_ref().map(|status| &status.text);
+        match self.adapter.abilities().edit {
+            Some(_) => shown != self.wanted().as_ref(),
+            None => false,
+        }
+    }
+
+    async fn show_status(&mut self) {
+        let Some(pace) = self.adapter.abilities().edit else { return self.say_line().await };
+        if !self.wants_status() || Instant::now() < self.status_at || self.is_quiet() {
+            return;
+        }
+        let wanted = self.wanted();
+        self.status_at = Instant::now() + pace;
+        let (status, done) = match (self.status.take(), wanted) {
+            (None, Some(text)) => match self.adapter.send(&self.place, &Post::text(text.clone())).await {
+                Ok(sent) => (Some(Status { sent, text }), Ok(())),
+                Err(fault) => (None, Err(fault)),
+            },
+            (Some(status), Some(text)) => {
+                let done = self.adapter.edit(&self.place, &status.sent, &Post::text(text.clone())).await;
+                let text = if done.is_ok() { text } else { status.text };
+                (Some(Status { sent: status.sent, text }), done)
+            }
+            (Some(status), None) => {
+                let done = self.adapter.remove(&self.place, &status.sent).await;
+                let again = matches!(done, Err(Fault::Busy { .. }));
+                (Some(status).filter(|_| again), done)
+            }
+            (None, None) => (None, Ok(())),
+        };
+        self.status = status;
+        if let Err(fault) = done {
+            self.heed(&fault);
+            tracing::debug!(place = %self.place, %fault, "the status could not be shown");
+            // It is not worth a hurry.
+            self.status_at = Instant::now() + pace.max(MAX_DELAY / 12);
+        }
+    }
+
+    /// Where nothing can be edited, what is new is said.
+    async fn say_line(&mut self) {
+        let line =
+            self.showing.status.as_ref().and_then(|status| status.lines().next_back()).map(str::to_owned);
+        if line == self.line || self.is_quiet() {
+            return;
+        }
+        self.line.clone_from(&line);
+        let Some(line) = line else { return };
+        if let Err(fault) = self.adapter.send(&self.place, &Post::text(line)).await {
+            self.heed(&fault);
+            tracing::debug!(place = %self.place, %fault, "a line of progress was not taken");
+        }
+    }
+}
+
+fn until(now: Millis, due: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(due - now).unwrap_or_default())
+}
+
+fn later(now: Millis, delay: Duration) -> Millis {
+    now.saturating_add(Millis::try_from(delay.as_millis()).unwrap_or(Millis::MAX))
+}
