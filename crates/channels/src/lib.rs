@@ -16,6 +16,7 @@ pub mod markup;
 pub mod place;
 pub mod post;
 pub mod settings;
+pub mod slack;
 pub mod split;
 pub mod update;
 pub mod webhook;

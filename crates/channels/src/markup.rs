@@ -6,6 +6,7 @@
 //! step, so nothing can stay open, however broken the Markdown is.
 
 pub mod html;
+pub mod mrkdwn;
 mod table;
 #[cfg(test)]
 mod tests;

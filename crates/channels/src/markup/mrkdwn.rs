@@ -1,0 +1,179 @@
+//! The markup of Slack and of WhatsApp: single marks around words. They differ in links and in what has to be escaped.
+
+use super::{Flavour, beside, html::escape, render};
+
+/// How Slack writes things.
+#[derive(Debug, Clone, Copy)]
+pub struct Slack;
+
+/// How WhatsApp writes things. It has no links but bare addresses, and nothing to escape with.
+#[derive(Debug, Clone, Copy)]
+pub struct WhatsApp;
+
+/// Markdown in Slack's form.
+pub fn slack(markdown: &str) -> String {
+    render(markdown, &Slack)
+}
+
+/// Markdown in WhatsApp's form.
+pub fn whatsapp(markdown: &str) -> String {
+    render(markdown, &WhatsApp)
+}
+
+impl Flavour for Slack {
+    fn text(&self, text: &str) -> String {
+        escape(text)
+    }
+
+    fn strong(&self, inner: &str) -> String {
+        marked(inner, '*')
+    }
+
+    fn emphasis(&self, inner: &str) -> String {
+        marked(inner, '_')
+    }
+
+    fn strike(&self, inner: &str) -> String {
+        marked(inner, '~')
+    }
+
+    fn code(&self, code: &str) -> String {
+        inline(&escape(code))
+    }
+
+    fn block(&self, _language: Option<&str>, code: &str) -> String {
+        fenced(&escape(code))
+    }
+
+    fn link(&self, inner: &str, address: &str) -> String {
+        let address = address.replace('|', "%7C").replace('<', "%3C").replace('>', "%3E");
+        let address = address.replace('&', "&amp;");
+        // What ends the label, or begins another link in it, would break the link.
+        let label = inner.replace(['\n', '|'], " ");
+        match label.trim() {
+            "" => format!("<{address}>"),
+            label if label == address => format!("<{address}>"),
+            label if label.contains(['<', '>']) => beside(label, &address),
+            label => format!("<{address}|{label}>"),
+        }
+    }
+
+    fn quote(&self, inner: &str) -> String {
+        quoted(inner)
+    }
+}
+
+impl Flavour for WhatsApp {
+    fn text(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn strong(&self, inner: &str) -> String {
+        marked(inner, '*')
+    }
+
+    fn emphasis(&self, inner: &str) -> String {
+        marked(inner, '_')
+    }
+
+    fn strike(&self, inner: &str) -> String {
+        marked(inner, '~')
+    }
+
+    fn code(&self, code: &str) -> String {
+        inline(code)
+    }
+
+    fn block(&self, _language: Option<&str>, code: &str) -> String {
+        fenced(code)
+    }
+
+    fn link(&self, inner: &str, address: &str) -> String {
+        beside(inner, address)
+    }
+
+    fn quote(&self, inner: &str) -> String {
+        quoted(inner)
+    }
+}
+
+/// Words between marks, line by line, because a mark does not reach over the end of a line. Blanks stay outside, and
+/// what already has this mark keeps it once: `**` shows nothing.
+fn marked(inner: &str, mark: char) -> String {
+    let line = |line: &str| {
+        let words = line.trim();
+        let is_marked = words.len() > 1 && words.starts_with(mark) && words.ends_with(mark);
+        if words.is_empty() || is_marked {
+            return line.to_owned();
+        }
+        let (before, after) = line.split_once(words).unwrap_or_default();
+        format!("{before}{mark}{words}{mark}{after}")
+    };
+    inner.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Code among words. What contains the mark itself cannot be written between two of them.
+fn inline(code: &str) -> String {
+    if code.contains(['`', '\n']) { code.to_owned() } else { format!("`{code}`") }
+}
+
+/// Lines of code. Three marks within them would end them early; a space that has no width keeps them apart.
+fn fenced(code: &str) -> String {
+    let code = code.trim_end_matches('\n').replace("```", "`\u{200b}`\u{200b}`");
+    format!("```\n{code}\n```")
+}
+
+fn quoted(inner: &str) -> String {
+    inner.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_get_single_marks() {
+        let cases = [
+            ("**bold** and *italic* and ~~gone~~", "*bold* and _italic_ and ~gone~"),
+            ("***both***", "_*both*_"),
+            ("# Heading", "*Heading*"),
+            ("# A **bold** heading", "*A bold heading*"),
+            ("use `a_b`", "use `a_b`"),
+            ("> quoted\n> twice", "> quoted\n> twice"),
+            ("```rust\nlet x = 1;\n```", "```\nlet x = 1;\n```"),
+        ];
+        for (markdown, words) in cases {
+            assert_eq!(slack(markdown), words);
+            assert_eq!(whatsapp(markdown), words);
+        }
+    }
+
+    #[test]
+    fn links_are_each_ones_own() {
+        let markdown = "see [the page](https://example.com/?a=1&b=2)";
+        assert_eq!(slack(markdown), "see <https://example.com/?a=1&amp;b=2|the page>");
+        assert_eq!(whatsapp(markdown), "see the page (https://example.com/?a=1&b=2)");
+        assert_eq!(slack("<https://example.com>"), "<https://example.com>");
+        assert_eq!(whatsapp("<https://example.com>"), "https://example.com");
+        assert_eq!(slack("[a|b](https://example.com/a|b)"), "<https://example.com/a%7Cb|a b>");
+    }
+
+    #[test]
+    fn only_slack_escapes() {
+        let markdown = "`a < b` & c > d\n\n```\n<b>\n```";
+        assert_eq!(slack(markdown), "`a &lt; b` &amp; c &gt; d\n\n```\n&lt;b&gt;\n```");
+        assert_eq!(whatsapp(markdown), "`a < b` & c > d\n\n```\n<b>\n```");
+    }
+
+    #[test]
+    fn nobody_is_called_by_what_an_agent_writes() {
+        assert_eq!(slack("<!channel> <@U1>"), "&lt;!channel&gt; &lt;@U1&gt;");
+        assert_eq!(slack("[<!channel>](https://example.com)"), "<https://example.com|&lt;!channel&gt;>");
+    }
+
+    #[test]
+    fn a_fence_in_code_ends_nothing() {
+        let shown = slack("~~~\n```js\nx\n```\n~~~");
+        assert_eq!(shown.matches("```").count(), 2, "{shown}");
+    }
+}

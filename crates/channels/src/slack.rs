@@ -1,0 +1,226 @@
+//! Slack: listens by Socket Mode, or by the Events API, and speaks through the Web API.
+//!
+//! A thread is a place of its own in a channel; a direct message is a place as a whole. What says that work goes on is
+//! the status that Slack shows in a thread.
+
+mod blocks;
+mod errors;
+mod events;
+mod files;
+mod signature;
+mod socket;
+mod status;
+mod text;
+mod updates;
+mod web;
+mod wire;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use errors::Trouble;
+use signature::Signature;
+use socket::Patience;
+use status::Statuses;
+use updates::Identity;
+use web::Web;
+use wire::Delivery;
+
+use crate::{
+    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
+    adapter::Answer,
+    settings::{self, Secret},
+    webhook::{Call, Reply},
+};
+
+/// The channel's name.
+pub const CHANNEL: &str = "slack";
+
+/// Slack takes about fifty changes of messages in a minute, from all chats together.
+const EDIT_PACE: Duration = Duration::from_secs(3);
+
+/// An app of Slack in one workspace.
+#[derive(Debug)]
+pub struct Slack {
+    web: Web,
+    way: Way,
+    /// Asked for once, when it is first needed.
+    me: OnceCell<Identity>,
+    statuses: Statuses,
+}
+
+/// How updates come.
+#[derive(Debug)]
+enum Way {
+    /// We connect, with this token.
+    Socket(Secret),
+    /// Slack calls, and signs.
+    Calls(Signature),
+}
+
+/// A message that was posted.
+#[derive(Deserialize)]
+struct Posted {
+    ts: String,
+}
+
+/// Who a token belongs to.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owner {
+    user_id: Option<String>,
+}
+
+impl Slack {
+    /// An app as it is configured. Nothing is called yet.
+    pub fn new(settings: &settings::Slack) -> Result<Self, Fault> {
+        let way = match (&settings.app_token, &settings.signing_secret) {
+            (Some(token), _) => Way::Socket(token.clone()),
+            (None, Some(secret)) => Way::Calls(Signature::new(secret)),
+            (None, None) => {
+                let reason =
+                    "slack needs an appToken (for Socket Mode) or a signingSecret (for the Events API)";
+                return Err(Fault::Refused(reason.to_owned()));
+            }
+        };
+        Ok(Self { web: Web::new(settings)?, way, me: OnceCell::new(), statuses: Statuses::default() })
+    }
+
+    /// Who we are.
+    async fn identity(&self) -> Result<&Identity, Trouble> {
+        self.me
+            .get_or_try_init(|| async {
+                let Owner { user_id } = self.web.call("auth.test", &[]).await?;
+                Ok(Identity { user: user_id })
+            })
+            .await
+    }
+
+    /// Stores what was delivered, if it concerns us. Until this has returned, Slack must not be told that it arrived.
+    async fn take(&self, delivery: &Delivery, inbox: &Inbox) -> Result<(), String> {
+        let me = self.identity().await.map_err(|trouble| trouble.fault.to_string())?;
+        let Some(mut update) = updates::update(delivery, me, inbox.now()) else { return Ok(()) };
+        self.statuses.correct(&mut update);
+        inbox.accept(update).await.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    async fn listen(&self, inbox: &Inbox) -> Fault {
+        let mut patience = Patience::default();
+        while let Err(trouble) = self.identity().await {
+            if let Err(fault) = patience.wait("auth.test", trouble).await {
+                return fault;
+            }
+        }
+        match &self.way {
+            Way::Socket(token) => socket::listen(self, token, inbox).await,
+            Way::Calls(_) => std::future::pending().await,
+        }
+    }
+
+    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, Fault> {
+        if let Some(file) = &post.file {
+            return self.share(place, post, file).await;
+        }
+        let (text, blocks) = (blocks::text(post), json!(blocks::blocks(post)).to_string());
+        let mut fields = vec![
+            ("channel", place.chat.as_str()),
+            ("text", &text),
+            // An agent's answer is full of addresses; their previews would bury it.
+            ("unfurl_links", "false"),
+            ("unfurl_media", "false"),
+        ];
+        fields.extend(place.thread.as_deref().map(|thread| ("thread_ts", thread)));
+        if !post.buttons.is_empty() {
+            fields.push(("blocks", &blocks));
+        }
+        let posted: Posted = self.web.call("chat.postMessage", &fields).await?;
+        Ok(Sent(posted.ts))
+    }
+
+    async fn change(&self, place: &Place, sent: &Sent, post: &Post) -> Result<(), Fault> {
+        let (text, blocks) = (blocks::text(post), json!(blocks::blocks(post)).to_string());
+        // Without blocks the old ones would stay, with their buttons.
+        let fields =
+            [("channel", place.chat.as_str()), ("ts", &sent.0), ("text", &text), ("blocks", &blocks)];
+        let _: Value = self.web.call("chat.update", &fields).await?;
+        Ok(())
+    }
+
+    async fn take_back(&self, place: &Place, sent: &Sent) -> Result<(), Fault> {
+        let gone = if sent.0.starts_with('F') {
+            self.web.call::<Value>("files.delete", &[("file", &sent.0)]).await
+        } else {
+            self.web.call("chat.delete", &[("channel", &place.chat), ("ts", &sent.0)]).await
+        };
+        match gone {
+            Err(trouble) if !trouble.is(&["message_not_found", "file_deleted", "file_not_found"]) => {
+                Err(trouble.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Adapter for Slack {
+    fn channel(&self) -> &'static str {
+        CHANNEL
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            typing: Some(status::REFRESH),
+            edit: Some(EDIT_PACE),
+            buttons: blocks::BUTTONS,
+            threads: true,
+            streaming: true,
+            files: Some(files::LONGEST),
+            text: blocks::TEXT,
+        }
+    }
+
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        Box::pin(self.listen(inbox))
+    }
+
+    fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            match &self.way {
+                Way::Calls(signature) => self.called(signature, &call, inbox).await,
+                Way::Socket(_) => Reply::absent(),
+            }
+        })
+    }
+
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+        Box::pin(self.say(place, post))
+    }
+
+    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+        Box::pin(self.change(place, sent, post))
+    }
+
+    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+        Box::pin(self.take_back(place, sent))
+    }
+
+    fn typing<'a>(&'a self, place: &'a Place, message: Option<&'a str>, words: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.statuses.show(&self.web, place, message, words))
+    }
+
+    fn rest<'a>(&'a self, place: &'a Place) -> Answer<'a, ()> {
+        Box::pin(self.statuses.clear(&self.web, place))
+    }
+
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+        Box::pin(self.web.get(&file.reference, limit))
+    }
+
+    fn split(&self, text: &str) -> Vec<String> {
+        blocks::split(text)
+    }
+}

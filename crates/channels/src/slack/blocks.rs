@@ -1,0 +1,97 @@
+//! How a post looks in Slack: text in its own markup, and below it buttons.
+
+use serde_json::{Value, json};
+
+use crate::{
+    Button, Post,
+    markup::mrkdwn,
+    split::{self, Limit, Unit},
+};
+
+/// How long the text of a block may be. A message may be longer, but one with buttons is made of blocks.
+pub(super) const TEXT: Limit = Limit { length: 3_000, unit: Unit::Character };
+/// How many buttons fit into one row of them.
+pub(super) const BUTTONS: usize = 25;
+const LABEL: usize = 75;
+/// Shorter pieces than this are not made, whatever the markup makes of them.
+const LEAST: usize = 300;
+
+/// The text of a post in Slack's markup.
+pub(super) fn text(post: &Post) -> String {
+    mrkdwn::slack(&post.text)
+}
+
+/// The blocks of a post; none if text is all it has.
+pub(super) fn blocks(post: &Post) -> Vec<Value> {
+    if post.buttons.is_empty() {
+        return Vec::new();
+    }
+    let sections = split::pieces(&text(post), TEXT)
+        .into_iter()
+        .map(|piece| json!({"type": "section", "text": {"type": "mrkdwn", "text": piece}}));
+    let elements: Vec<Value> = post.buttons.iter().take(BUTTONS).enumerate().map(element).collect();
+    sections.chain([json!({"type": "actions", "elements": elements})]).collect()
+}
+
+fn element((number, button): (usize, &Button)) -> Value {
+    json!({
+        "type": "button",
+        "action_id": format!("baton-{number}"),
+        "text": {"type": "plain_text", "text": label(&button.label), "emoji": true},
+        "value": button.token,
+    })
+}
+
+/// A label that fits, and is never empty.
+fn label(words: &str) -> String {
+    let words = words.trim();
+    if words.chars().count() > LABEL {
+        return words.chars().take(LABEL - 1).chain(['…']).collect();
+    }
+    if words.is_empty() { "…".to_owned() } else { words.to_owned() }
+}
+
+/// Cuts a text so that every piece still fits after it was put into Slack's markup, which makes it longer where it
+/// is full of angle brackets.
+pub(super) fn split(text: &str) -> Vec<String> {
+    fitting(text, TEXT.length)
+}
+
+fn fitting(text: &str, length: usize) -> Vec<String> {
+    let fits = |piece: &str| length <= LEAST || TEXT.measure(&mrkdwn::slack(piece)) <= TEXT.length;
+    let pieces = split::pieces(text, Limit { length, ..TEXT }).into_iter();
+    pieces.flat_map(|piece| if fits(&piece) { vec![piece] } else { fitting(&piece, length / 2) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn button(label: &str) -> Button {
+        Button { label: label.to_owned(), token: "t".to_owned() }
+    }
+
+    #[test]
+    fn words_alone_need_no_blocks() {
+        assert!(blocks(&Post::text("Hello.")).is_empty());
+    }
+
+    #[test]
+    fn buttons_stand_below_the_text() {
+        let post = Post { buttons: vec![button("Once"), button(&"x".repeat(80))], ..Post::text("May I?") };
+        let blocks = blocks(&post);
+        assert_eq!(blocks[0]["text"]["text"], "May I?");
+        assert_eq!(blocks[1]["elements"][0]["value"], "t");
+        let long = blocks[1]["elements"][1]["text"]["text"].as_str().unwrap();
+        assert!(long.chars().count() == LABEL && long.ends_with('…'));
+        assert_ne!(blocks[1]["elements"][0]["action_id"], blocks[1]["elements"][1]["action_id"]);
+    }
+
+    #[test]
+    fn a_piece_fits_after_its_brackets_were_escaped() {
+        let text = format!("```html\n{}```", "<b>&</b>\n".repeat(600));
+        let pieces = split(&text);
+        assert!(pieces.iter().all(|piece| TEXT.measure(&mrkdwn::slack(piece)) <= TEXT.length));
+        assert_eq!(pieces.iter().map(|piece| piece.matches("<b>").count()).sum::<usize>(), 600);
+    }
+}

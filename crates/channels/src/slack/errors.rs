@@ -1,0 +1,119 @@
+//! What it means when Slack says no.
+
+use std::time::Duration;
+
+use crate::Fault;
+
+/// A call that did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    /// Slack's name for it, if it gave one.
+    pub name: Option<String>,
+    pub fault: Fault,
+}
+
+/// Nothing but another token, or another setting of the app, would help.
+const HOPELESS: [&str; 10] = [
+    "invalid_auth",
+    "not_authed",
+    "account_inactive",
+    "token_revoked",
+    "token_expired",
+    "no_permission",
+    "missing_scope",
+    "not_allowed_token_type",
+    "forbidden_team",
+    "org_login_required",
+];
+
+impl Trouble {
+    /// What an answer with `"ok": false` means. `after` is how long Slack asks to wait, `needed` the missing scope.
+    pub(super) fn named(name: &str, needed: Option<&str>, after: Duration) -> Self {
+        let fault = match name {
+            "ratelimited" | "rate_limited" => Fault::Busy { after },
+            "service_unavailable" | "team_added_to_org" => Fault::Unreachable(name.to_owned()),
+            "fatal_error" | "internal_error" | "request_timeout" => Fault::Uncertain(name.to_owned()),
+            _ => Fault::Refused(
+                advice(name, needed).map_or_else(|| name.to_owned(), |help| format!("{name}: {help}")),
+            ),
+        };
+        Self { name: Some(name.to_owned()), fault }
+    }
+
+    /// Whether it is one of these.
+    pub(super) fn is(&self, names: &[&str]) -> bool {
+        self.name.as_deref().is_some_and(|name| names.contains(&name))
+    }
+
+    /// Whether there is no use in trying again.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.is(&HOPELESS)
+    }
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self { name: None, fault }
+    }
+}
+
+impl From<Trouble> for Fault {
+    fn from(trouble: Trouble) -> Self {
+        trouble.fault
+    }
+}
+
+/// What to do about it.
+fn advice(name: &str, needed: Option<&str>) -> Option<String> {
+    let words = match name {
+        "invalid_auth" | "not_authed" | "token_revoked" | "token_expired" | "account_inactive" => {
+            "the token is wrong or no longer valid; copy it again from the app's settings"
+        }
+        "not_allowed_token_type" => {
+            "this is another kind of token; botToken begins with xoxb- and appToken with xapp-"
+        }
+        "missing_scope" => {
+            return Some(format!(
+                "give the app the scope {} and install it again",
+                needed.unwrap_or("that docs/slack.md lists")
+            ));
+        }
+        "not_in_channel" => "invite the app to the channel",
+        "channel_not_found" => "the app cannot see the channel; invite it",
+        "is_archived" => "the channel is archived",
+        "restricted_action" | "restricted_action_thread_only_channel" | "no_permission" => {
+            "the workspace does not allow the app to write here"
+        }
+        "cant_update_message" | "edit_window_closed" => "the message can no longer be changed",
+        "unknown_method" => "the server at this address does not have this method",
+        _ => return None,
+    };
+    Some(words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(name: &str) -> Fault {
+        Trouble::named(name, None, Duration::from_secs(7)).fault
+    }
+
+    #[test]
+    fn only_what_certainly_was_not_done_may_be_tried_again() {
+        assert_eq!(fault("ratelimited"), Fault::Busy { after: Duration::from_secs(7) });
+        assert!(matches!(fault("internal_error"), Fault::Uncertain(_)));
+        assert!(matches!(fault("fatal_error"), Fault::Uncertain(_)));
+        assert!(matches!(fault("something_new"), Fault::Refused(_)));
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        assert_eq!(
+            fault("not_in_channel").to_string(),
+            "the service refused: not_in_channel: invite the app to the channel"
+        );
+        let scope = Trouble::named("missing_scope", Some("files:write"), Duration::ZERO);
+        assert!(scope.fault.to_string().contains("files:write") && scope.is_hopeless());
+    }
+}

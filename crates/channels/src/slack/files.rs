@@ -1,0 +1,49 @@
+//! Files to send: Slack gives an address, takes the content there, and shares it when it is told to.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Slack, blocks};
+use crate::{Document, Fault, Place, Post, Sent};
+
+/// The longest file that is sent.
+pub(super) const LONGEST: u64 = 64 << 20;
+
+/// What Slack says about a file that is about to come.
+#[derive(Deserialize)]
+struct Expected {
+    upload_url: String,
+    file_id: String,
+}
+
+impl Slack {
+    /// Sends a file with its caption. What it returns is the file's id: Slack does not say which message it is in.
+    pub(super) async fn share(&self, place: &Place, post: &Post, file: &Document) -> Result<Sent, Fault> {
+        let length = file.text.len().to_string();
+        let fields = [("filename", file.name.as_str()), ("length", &length)];
+        let expected: Expected =
+            self.web.call("files.getUploadURLExternal", &fields).await.map_err(unseen)?;
+        self.web.put(&expected.upload_url, file.text.clone()).await.map_err(unseen)?;
+        let files = json!([{"id": expected.file_id, "title": file.name}]).to_string();
+        let mut fields = vec![("files", files.as_str()), ("channel_id", &place.chat)];
+        fields.extend(place.thread.as_deref().map(|thread| ("thread_ts", thread)));
+        let blocks = blocks::blocks(post);
+        let (caption, blocks) =
+            (blocks::text(post), if blocks.is_empty() { None } else { Some(json!(blocks).to_string()) });
+        match &blocks {
+            Some(blocks) => fields.push(("blocks", blocks)),
+            None if caption.is_empty() => {}
+            None => fields.push(("initial_comment", &caption)),
+        }
+        let _: Value = self.web.call("files.completeUploadExternal", &fields).await?;
+        Ok(Sent(expected.file_id))
+    }
+}
+
+/// Until a file is shared nobody sees it, so that all of it may be done again.
+fn unseen(trouble: impl Into<Fault>) -> Fault {
+    match trouble.into() {
+        Fault::Uncertain(reason) => Fault::Unreachable(reason),
+        fault => fault,
+    }
+}

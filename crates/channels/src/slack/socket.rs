@@ -1,0 +1,218 @@
+//! Socket Mode: we connect to Slack, so that no address of ours has to be public.
+//!
+//! Slack closes connections every few hours, usually after a warning. A new one is made before the old one is let go,
+//! so that nothing falls in between; and what was not acknowledged Slack delivers again.
+
+mod line;
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use serde::Deserialize;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    CHANNEL, Slack,
+    errors::Trouble,
+    wire::{Delivery, Frame},
+};
+use crate::{Fault, Inbox, settings::Secret, webhook::MAX_BODY};
+use line::Line;
+
+/// How long a connection is kept after another has taken its place, for what is still on its way.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// A connection that lasted this long was a good one: the next is made at once.
+const STEADY: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// How often something went wrong, and so how long to wait before it is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    failures: u32,
+}
+
+impl Patience {
+    /// Waits after a failure, longer each time; the first is forgiven at once. Fails if waiting would not help.
+    pub(super) async fn wait(&mut self, what: &str, trouble: Trouble) -> Result<(), Fault> {
+        if trouble.is_hopeless() {
+            return Err(trouble.fault);
+        }
+        let asked = if let Fault::Busy { after } = trouble.fault { after } else { Duration::ZERO };
+        let pause = self.pause().max(asked);
+        tracing::warn!(channel = CHANNEL, what, reason = %trouble.fault, ?pause, "Slack did not answer as it should");
+        sleep(pause).await;
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        match self.failures.checked_sub(2) {
+            None => Duration::ZERO,
+            Some(doublings) => FIRST_PAUSE.saturating_mul(1 << doublings.min(10)).min(LONGEST_PAUSE),
+        }
+    }
+}
+
+/// Where to connect; good for one connection.
+#[derive(Deserialize)]
+struct Opened {
+    url: String,
+}
+
+/// Receives until there is no use in going on.
+pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Fault {
+    let wanted = Notify::new();
+    let mut lines = FuturesUnordered::new();
+    let mut newest = CancellationToken::new();
+    let mut patience = Patience::default();
+    loop {
+        let line = tokio::select! {
+            line = dial(slack, token, &mut patience) => line,
+            // The old connection is attended to until there is a new one.
+            never = drain(&mut lines) => match never {},
+        };
+        let line = match line {
+            Ok(line) => line,
+            Err(fault) => return fault,
+        };
+        newest.cancel();
+        newest = CancellationToken::new();
+        let began = Instant::now();
+        lines.push(attend(slack, line, newest.clone(), &wanted, inbox));
+        tokio::select! {
+            () = wanted.notified() => {}
+            never = drain(&mut lines) => match never {},
+        }
+        if began.elapsed() >= STEADY {
+            patience = Patience::default();
+            continue;
+        }
+        tokio::select! {
+            () = sleep(patience.pause()) => {}
+            never = drain(&mut lines) => match never {},
+        }
+    }
+}
+
+/// Drives the connections, and never returns.
+async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::convert::Infallible {
+    loop {
+        if lines.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Makes a connection, and waits until Slack has said hello.
+async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<Line, Fault> {
+    loop {
+        let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
+        let line = match opened {
+            Ok(Opened { url }) => Line::open(&url).await.map_err(Trouble::from),
+            Err(trouble) => Err(trouble),
+        };
+        match line {
+            Ok(line) => {
+                tracing::info!(channel = CHANNEL, "connected");
+                return Ok(line);
+            }
+            Err(trouble) => patience.wait("apps.connections.open", trouble).await?,
+        }
+    }
+}
+
+/// Attends to a connection until it ends, or until another has taken its place. It asks for another once.
+async fn attend(slack: &Slack, mut line: Line, retired: CancellationToken, wanted: &Notify, inbox: &Inbox) {
+    let mut has_asked = false;
+    let reason = tokio::select! {
+        reason = serve(slack, &mut line, wanted, &mut has_asked, inbox) => reason,
+        () = async { retired.cancelled().await; sleep(FAREWELL).await } => "another has taken its place".to_owned(),
+    };
+    tracing::debug!(channel = CHANNEL, reason, "a connection ended");
+    if !has_asked && !retired.is_cancelled() {
+        wanted.notify_one();
+    }
+    line.close().await;
+}
+
+/// Takes what comes, and acknowledges each thing once it is stored. Returns why there is nothing more.
+async fn serve(
+    slack: &Slack,
+    line: &mut Line,
+    wanted: &Notify,
+    has_asked: &mut bool,
+    inbox: &Inbox,
+) -> String {
+    loop {
+        let text = match line.next().await {
+            Ok(text) => text,
+            Err(reason) => return reason,
+        };
+        let Ok(frame) = serde_json::from_str::<Frame>(&text) else {
+            tracing::warn!(channel = CHANNEL, bytes = text.len(), "ignored a frame that makes no sense");
+            continue;
+        };
+        if frame.kind == "disconnect" && !*has_asked {
+            tracing::info!(channel = CHANNEL, reason = frame.reason, "Slack will close this connection");
+            *has_asked = true;
+            wanted.notify_one();
+        }
+        let Some(envelope) = frame.envelope_id.clone() else { continue };
+        if !is_taken(slack, frame, text.len(), inbox).await {
+            continue;
+        }
+        if let Err(reason) = line.acknowledge(&envelope).await {
+            return reason;
+        }
+    }
+}
+
+/// Whether Slack may forget what was in a frame: it is stored, or never could be.
+async fn is_taken(slack: &Slack, frame: Frame, length: usize, inbox: &Inbox) -> bool {
+    if length > MAX_BODY {
+        tracing::warn!(channel = CHANNEL, bytes = length, "refused a frame that is too long");
+        return true;
+    }
+    let delivery = match Delivery::parse(&frame.kind, frame.payload) {
+        Ok(delivery) => delivery,
+        Err(error) => {
+            tracing::warn!(channel = CHANNEL, kind = frame.kind, %error, "refused a frame that makes no sense");
+            return true;
+        }
+    };
+    match slack.take(&delivery, inbox).await {
+        Ok(()) => true,
+        Err(reason) => {
+            tracing::error!(channel = CHANNEL, %reason, "an update was not taken; it will come again");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn patience_grows_and_has_an_end() {
+        let mut patience = Patience::default();
+        let pauses: Vec<u64> = (0..10).map(|_| patience.pause().as_secs()).collect();
+        assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        let busy = Trouble::from(Fault::Busy { after: Duration::from_mins(3) });
+        let before = Instant::now();
+        patience.wait("x", busy).await.unwrap();
+        assert_eq!(before.elapsed(), Duration::from_mins(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_token_is_not_waited_for() {
+        let wrong = Trouble::named("invalid_auth", None, Duration::ZERO);
+        let fault = Patience::default().wait("x", wrong).await.unwrap_err();
+        assert!(fault.to_string().contains("invalid_auth"), "{fault}");
+    }
+}

@@ -1,0 +1,134 @@
+//! One connection of Socket Mode.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use futures::{SinkExt, StreamExt};
+use reqwest::Url;
+use serde_json::json;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{Message, protocol::WebSocketConfig},
+};
+
+use crate::{Fault, slack::wire::Frame};
+
+/// How long it may take until a connection is there, and then until Slack says hello.
+const CONNECT: Duration = Duration::from_secs(15);
+const HELLO: Duration = Duration::from_secs(15);
+/// After so much silence (Slack sends pings all the time) the other side is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(10);
+const WRITE: Duration = Duration::from_secs(10);
+const CLOSE: Duration = Duration::from_secs(1);
+/// The longest frame that is read at all; longer ones end the connection.
+const MAX_FRAME: usize = 8 << 20;
+
+/// What a WebSocket runs over.
+trait Duplex: AsyncRead + AsyncWrite + Send {}
+impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
+
+/// A connection over which Slack has said hello.
+pub(super) struct Line {
+    socket: WebSocketStream<Pin<Box<dyn Duplex>>>,
+}
+
+impl Line {
+    /// Connects. The address is as good as a password and is never told.
+    pub(super) async fn open(address: &str) -> Result<Self, Fault> {
+        let socket = timeout(CONNECT, connect(address))
+            .await
+            .map_err(|_| Fault::Unreachable("no connection within 15 s".to_owned()))?
+            .map_err(Fault::Unreachable)?;
+        let mut line = Self { socket };
+        timeout(HELLO, line.greeted())
+            .await
+            .map_err(|_| Fault::Unreachable("no hello within 15 s".to_owned()))?
+            .map_err(Fault::Unreachable)?;
+        Ok(line)
+    }
+
+    async fn greeted(&mut self) -> Result<(), String> {
+        let text = self.next().await?;
+        let frame: Frame = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        match frame.kind.as_str() {
+            "hello" => Ok(()),
+            "disconnect" => Err(format!("turned away: {}", frame.reason.unwrap_or_default())),
+            _ => Err("something else than hello came first".to_owned()),
+        }
+    }
+
+    /// The next text, or why there will be none. Pings are answered on the way.
+    pub(super) async fn next(&mut self) -> Result<String, String> {
+        let mut patience = SILENCE;
+        loop {
+            let Ok(message) = timeout(patience, self.socket.next()).await else {
+                if patience == ANSWER {
+                    return Err("the other side fell silent".to_owned());
+                }
+                self.write(Message::Ping(Vec::new().into())).await?;
+                patience = ANSWER;
+                continue;
+            };
+            patience = SILENCE;
+            match message {
+                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
+                Some(Ok(Message::Close(_))) | None => return Err("closed by Slack".to_owned()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Tells Slack that an envelope arrived.
+    pub(super) async fn acknowledge(&mut self, envelope: &str) -> Result<(), String> {
+        self.write(Message::text(json!({"envelope_id": envelope}).to_string())).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), String> {
+        let written = timeout(WRITE, self.socket.send(message)).await;
+        written.map_err(|_| "the other side does not read".to_owned())?.map_err(|error| error.to_string())
+    }
+
+    /// Says goodbye, if there is still somebody.
+    pub(super) async fn close(mut self) {
+        let _ = timeout(CLOSE, self.socket.close(None)).await;
+    }
+}
+
+async fn connect(address: &str) -> Result<WebSocketStream<Pin<Box<dyn Duplex>>>, String> {
+    let url = Url::parse(address).map_err(|error| format!("the address of the connection: {error}"))?;
+    let host = url.host_str().ok_or("the address of the connection has no host")?.to_owned();
+    let is_secure = match url.scheme() {
+        "wss" => true,
+        "ws" => false,
+        other => return Err(format!("{other} is not the scheme of a WebSocket")),
+    };
+    let port = url.port().unwrap_or(if is_secure { 443 } else { 80 });
+    let plain =
+        TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(|error| error.to_string())?;
+    let stream: Pin<Box<dyn Duplex>> =
+        if is_secure { Box::pin(secured(plain, url.clone(), host).await?) } else { Box::pin(plain) };
+    let config = WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
+    let upgraded = client_async_with_config(url.as_str(), stream, Some(config)).await;
+    upgraded.map(|(socket, _)| socket).map_err(|error| error.to_string())
+}
+
+/// TLS, trusting whom the system trusts.
+async fn secured(
+    plain: TcpStream,
+    mut url: Url,
+    host: String,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    url.set_scheme("https").map_err(|()| "the address of the connection")?;
+    let mut config = client::tls::config(&url).map_err(|error| error.to_string())?;
+    // A WebSocket begins as a call of HTTP/1.1.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    TlsConnector::from(Arc::new(config)).connect(name, plain).await.map_err(|error| error.to_string())
+}

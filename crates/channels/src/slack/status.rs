@@ -1,0 +1,104 @@
+//! The status that Slack shows in a thread while work goes on.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{CHANNEL, web::Web};
+use crate::{Content, Fault, Place, Update};
+
+/// Slack takes a status away after two minutes, and whenever something is said in its thread.
+pub(super) const REFRESH: Duration = Duration::from_secs(20);
+
+/// So many are remembered at a time; one that is not goes by itself.
+const REMEMBERED: usize = 10_000;
+const LENGTH: usize = 100;
+
+/// The app cannot do this, or the server does not have it: nothing that another try would change.
+const NEVER: [&str; 6] = [
+    "unknown_method",
+    "missing_scope",
+    "not_allowed_token_type",
+    "access_denied",
+    "no_permission",
+    "feature_not_enabled",
+];
+
+/// What is shown where.
+#[derive(Debug, Default)]
+pub(super) struct Statuses {
+    is_off: AtomicBool,
+    /// The thread in which a place's status is shown. A direct message that is not in a thread has none: it is shown
+    /// below the message itself.
+    shown: Mutex<HashMap<Place, String>>,
+}
+
+impl Statuses {
+    /// Shows that work goes on.
+    pub(super) async fn show(
+        &self,
+        web: &Web,
+        place: &Place,
+        message: Option<&str>,
+        words: &str,
+    ) -> Result<(), Fault> {
+        let Some(thread) = place.thread.as_deref().or(message) else { return Ok(()) };
+        let previous = self.remember(place, thread);
+        if let Some(previous) = previous.filter(|previous| previous != thread) {
+            self.set(web, &place.chat, &previous, "").await?;
+        }
+        let words: String = words.chars().take(LENGTH).collect();
+        self.set(web, &place.chat, thread, &words).await
+    }
+
+    /// Stops showing it.
+    pub(super) async fn clear(&self, web: &Web, place: &Place) -> Result<(), Fault> {
+        let Some(thread) = self.lock().remove(place) else { return Ok(()) };
+        self.set(web, &place.chat, &thread, "").await
+    }
+
+    /// Slack's stop button names the thread in which the status is; if that is only the message below which it is
+    /// shown, the place is the chat.
+    pub(super) fn correct(&self, update: &mut Update) {
+        let chat = Place { thread: None, ..update.place.clone() };
+        if update.content == Content::Stopped && self.lock().get(&chat) == update.place.thread.as_ref() {
+            update.place = chat;
+        }
+    }
+
+    fn remember(&self, place: &Place, thread: &str) -> Option<String> {
+        let mut shown = self.lock();
+        if shown.len() >= REMEMBERED && !shown.contains_key(place) {
+            return None;
+        }
+        shown.insert(place.clone(), thread.to_owned())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Place, String>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn set(&self, web: &Web, chat: &str, thread: &str, words: &str) -> Result<(), Fault> {
+        if self.is_off.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let fields = [("channel_id", chat), ("thread_ts", thread), ("status", words)];
+        match web.call::<Value>("assistant.threads.setStatus", &fields).await {
+            Err(trouble) if trouble.is(&NEVER) => {
+                if !self.is_off.swap(true, Ordering::Relaxed) {
+                    let reason = trouble.fault;
+                    tracing::warn!(channel = CHANNEL, %reason, "it cannot be shown that work goes on");
+                }
+                Ok(())
+            }
+            answer => Ok(answer.map(|_| ())?),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Calls of Slack's Web API. Everything is sent as a form: the only encoding that all methods take.
+
+use http::{StatusCode, header::CONTENT_TYPE};
+use reqwest::{Client, Response, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::errors::Trouble;
+use crate::{
+    Fault,
+    calls::{self, MAX_ANSWER},
+    settings::{self, Secret},
+};
+
+/// Slack's Web API, with the bot's token.
+#[derive(Debug)]
+pub(super) struct Web {
+    client: Client,
+    api: Url,
+    token: Secret,
+}
+
+impl Web {
+    pub(super) fn new(settings: &settings::Slack) -> Result<Self, Fault> {
+        let client = calls::client(&settings.api)?;
+        let api = format!("{}/", settings.api.trim_end_matches('/'));
+        let api = Url::parse(&api)
+            .map_err(|error| Fault::Refused(format!("the address of the interface: {error}")))?;
+        Ok(Self { client, api, token: settings.bot_token.clone() })
+    }
+
+    /// Calls a method as the bot.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<T, Trouble> {
+        self.call_as(&self.token, method, fields).await
+    }
+
+    /// Calls a method with another token.
+    pub(super) async fn call_as<T: DeserializeOwned>(
+        &self,
+        token: &Secret,
+        method: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<T, Trouble> {
+        let url = self.api.join(method).map_err(|error| Fault::Refused(error.to_string()))?;
+        let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let call = self
+            .client
+            .post(url)
+            .bearer_auth(token.reveal())
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8")
+            .body(form);
+        let answer = read(call.send().await.map_err(calls::fault)?, method).await?;
+        serde_json::from_value(answer).map_err(|error| strange(method, &error).into())
+    }
+
+    /// Puts the content of a file where Slack said that it belongs. The address itself says who we are.
+    pub(super) async fn put(&self, address: &str, content: String) -> Result<(), Fault> {
+        let response = self.client.post(address).body(content).send().await.map_err(calls::fault)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        if status.is_success() {
+            return Ok(());
+        }
+        Err(calls::refusal(status, &headers, format!("the upload of a file ended with {status}")))
+    }
+
+    /// Fetches a file. The token goes to Slack and to nobody else, whatever a message says where its file is.
+    pub(super) async fn get(&self, address: &str, limit: u64) -> Result<bytes::Bytes, Fault> {
+        let url =
+            Url::parse(address).map_err(|error| Fault::Refused(format!("the file's address: {error}")))?;
+        if !self.is_trusted(&url) {
+            let host = url.host_str().unwrap_or_default();
+            return Err(Fault::Refused(format!(
+                "the file is at {host}, which is not Slack; it was not fetched"
+            )));
+        }
+        let call = self.client.get(url).bearer_auth(self.token.reveal());
+        let response = call.send().await.map_err(calls::fault)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        match status {
+            status if status.is_success() => calls::body(response, limit).await,
+            // Who has no right to a file is sent to a page to sign in.
+            status if status.is_redirection() => {
+                Err(Fault::Refused("the file may not be read; give the app the scope files:read".to_owned()))
+            }
+            status => {
+                Err(calls::refusal(status, &headers, format!("the file could not be fetched: {status}")))
+            }
+        }
+    }
+
+    /// Whether the token may be sent there: to the interface itself, and to Slack's own hosts.
+    fn is_trusted(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        url.origin() == self.api.origin()
+            || url.scheme() == "https" && (host == "slack.com" || host.ends_with(".slack.com"))
+    }
+}
+
+/// Reads an answer, which says itself whether it is a success.
+async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = calls::body(response, MAX_ANSWER).await?;
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        return Err(Fault::Busy { after: calls::retry_after(&headers) }.into());
+    }
+    let parsed = serde_json::from_slice::<Value>(&body);
+    let word =
+        |name: &str| parsed.as_ref().ok().and_then(|answer| answer.get(name)?.as_str().map(str::to_owned));
+    if let Some(error) = word("error") {
+        let trouble = Trouble::named(&error, word("needed").as_deref(), calls::retry_after(&headers));
+        return Err(if status.is_server_error() { Fault::Uncertain(error).into() } else { trouble });
+    }
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            Err(Trouble::named("unknown_method", None, std::time::Duration::ZERO))
+        }
+        status if status.is_success() => parsed.map_err(|error| strange(method, &error).into()),
+        status => Err(calls::refusal(status, &headers, format!("{method} ended with {status}")).into()),
+    }
+}
+
+/// An answer that cannot be read; whatever was asked may have been done.
+fn strange(method: &str, error: &serde_json::Error) -> Fault {
+    Fault::Uncertain(format!("the answer of {method} makes no sense: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn web(api: &str) -> Web {
+        let settings = json!({"botToken": "xoxb-1", "api": api});
+        Web::new(&serde_json::from_value(settings).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_token_goes_to_slack_and_to_nobody_else() {
+        let web = web("http://127.0.0.1:4000/api");
+        let is_trusted = |address: &str| web.is_trusted(&Url::parse(address).unwrap());
+        assert!(is_trusted("http://127.0.0.1:4000/files/F1"));
+        assert!(is_trusted("https://files.slack.com/files-pri/T1-F1/a.txt"));
+        assert!(!is_trusted("http://127.0.0.1:4001/files/F1"));
+        assert!(!is_trusted("http://files.slack.com/files-pri/T1-F1/a.txt"));
+        assert!(!is_trusted("https://evilslack.com/F1"));
+        assert!(!is_trusted("https://slack.com.example/F1"));
+        assert!(!is_trusted("https://slack.com@example.com/F1"));
+    }
+}
