@@ -9,6 +9,7 @@
 //!   nothing, with a start after [`Keeper::pause`]; it ends with [`Keeper::keep`], or with [`Keeper::failed`]. What is
 //!   kept is watched ([`Kept::rest`]), stopped when nobody has wanted it for a while, and all of it when the server
 //!   goes down ([`Keeper::close`]).
+//! - [`nursery`]: where a run that hears of a subagent leaves what the run of the child session needs to know.
 //!
 //! A turn that is aborted is escalated: the agent is told to interrupt in its own words and given
 //! [`Patience::interrupt`]; then its tree gets `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
@@ -16,11 +17,13 @@
 pub mod child;
 pub mod keeper;
 mod lines;
+pub mod nursery;
 #[cfg(test)]
 pub(crate) mod world;
 
 pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
 pub use keeper::{Keeper, Keeping, Kept, Rested};
+pub use nursery::Nursery;
 
 use std::time::Duration;
 

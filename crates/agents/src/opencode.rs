@@ -2,9 +2,8 @@
 //!
 //! [`wire`] makes what is sent, [`translate`] makes sense of what is heard, [`server`] starts and stops the process and
 //! [`run`] is the loop of one turn. Subagents of OpenCode's are child sessions here; the parent's loop hears for all
-//! of them and passes on to each what is its own ([`nursery`]).
+//! of them and passes on to each what is its own ([`Nursery`]).
 
-mod nursery;
 mod run;
 mod server;
 #[cfg(test)]
@@ -23,8 +22,9 @@ use protocol::TurnEnd;
 use protocol::agent::Abilities;
 use protocol::config::PermissionMode;
 
+use crate::external::Nursery;
 use crate::roster::{About, External, Program};
-use nursery::Nursery;
+use run::Adopted;
 use server::Server;
 pub use server::{Remote, Start};
 
@@ -52,7 +52,7 @@ struct Inner {
     mode: PermissionMode,
     mint: Mint,
     server: Server,
-    nursery: Nursery,
+    nursery: Nursery<Adopted>,
 }
 
 impl OpenCode {

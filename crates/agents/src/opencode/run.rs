@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{Client, EventStream, Scope};
-use engine::ports::ChildSpec;
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -17,7 +16,6 @@ use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, Sessio
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::nursery::Adopted;
 use super::server::Lease;
 use super::translate::{Child, Said, Translator};
 use super::{Inner, wire};
@@ -128,6 +126,16 @@ impl Source {
             },
         }
     }
+}
+
+/// What a child's run needs to know.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    /// Its session there.
+    session: SessionId,
+    /// What happens in it.
+    events: mpsc::Receiver<EventBody>,
+    client: Client,
 }
 
 /// A person's answer has reached OpenCode, or has not.
@@ -292,29 +300,15 @@ impl<'a> Drive<'a> {
 
     /// Starts a child session for a subagent that is at work already.
     async fn adopt(&mut self, child: Child) {
-        let parent = &self.turn.session.id;
-        let prompt = if child.prompt.is_empty() { child.title.clone() } else { child.prompt };
-        let spec = ChildSpec {
-            title: child.title,
-            agent: Some(self.turn.agent.clone()),
-            model: Some(self.turn.model.clone()),
-            prompt,
-            resume: None,
-        };
-        self.inner.nursery.expect(parent);
-        let adopted = match self.turn.start_child(spec).await {
-            Ok(started) => {
-                let (to, events) = mpsc::channel(MAX_BEHIND);
-                self.children.insert(child.session.clone(), to);
-                let adopted = Adopted { session: child.session, events, client: self.client.clone() };
-                Some((started.session().clone(), adopted))
-            }
+        let (to, events) = mpsc::channel(MAX_BEHIND);
+        let adopted = Adopted { session: child.session.clone(), events, client: self.client.clone() };
+        match self.inner.nursery.adopt(self.turn, child.title, child.prompt, adopted).await {
+            Ok(_) => drop(self.children.insert(child.session, to)),
             Err(error) => {
+                let parent = &self.turn.session.id;
                 tracing::debug!(session = %parent, error, "a subagent of OpenCode's has no session here");
-                None
             }
-        };
-        self.inner.nursery.settle(parent, adopted);
+        }
     }
 
     /// The stream was interrupted, and OpenCode repeats nothing: its state is read anew.

@@ -2,55 +2,75 @@
 //! leaves here what the child's run needs to know.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::Client;
-use protocol::{EventBody, Session, SessionId};
-use tokio::sync::{Notify, mpsc};
+use engine::ports::ChildSpec;
+use engine::session::Turn;
+use protocol::{Session, SessionId};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long a child's run waits to be told whose it is.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a child's run needs to know.
-#[derive(Debug)]
-pub(super) struct Adopted {
-    /// Its session there.
-    pub(super) session: SessionId,
-    /// What happens in it.
-    pub(super) events: mpsc::Receiver<EventBody>,
-    pub(super) client: Client,
-}
-
-/// Children that are on their way.
-#[derive(Debug, Default)]
-pub(super) struct Nursery {
-    state: Mutex<State>,
+/// Children that are on their way, each with what its run needs to know.
+pub struct Nursery<T> {
+    state: Mutex<State<T>>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
+struct State<T> {
     /// How many children a parent is asking for.
     expected: HashMap<SessionId, usize>,
-    /// By the child's session here.
-    adopted: HashMap<SessionId, Adopted>,
+    /// By the child's session.
+    adopted: HashMap<SessionId, T>,
 }
 
-impl Nursery {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<T> Default for Nursery<T> {
+    fn default() -> Self {
+        let state = State { expected: HashMap::new(), adopted: HashMap::new() };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+}
+
+impl<T> fmt::Debug for Nursery<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Nursery").field("adopted", &self.state().adopted.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Nursery<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         // Every change of it is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A parent is about to ask for a child.
-    pub(super) fn expect(&self, parent: &SessionId) {
+    /// Starts a child session for a subagent that is at work already: same agent, same model.
+    pub async fn adopt(
+        &self,
+        turn: &Turn,
+        title: String,
+        prompt: String,
+        child: T,
+    ) -> Result<SessionId, String> {
+        let parent = &turn.session.id;
+        let spec = ChildSpec {
+            prompt: if prompt.is_empty() { title.clone() } else { prompt },
+            title,
+            agent: Some(turn.agent.clone()),
+            model: Some(turn.model.clone()),
+            resume: None,
+        };
         *self.state().expected.entry(parent.clone()).or_default() += 1;
+        let started = turn.start_child(spec).await.map(|started| started.session().clone());
+        self.settle(parent, started.as_ref().ok().map(|session| (session.clone(), child)));
+        started
     }
 
-    /// It has one, or none.
-    pub(super) fn settle(&self, parent: &SessionId, child: Option<(SessionId, Adopted)>) {
+    /// The parent has its child, or none.
+    fn settle(&self, parent: &SessionId, child: Option<(SessionId, T)>) {
         let mut state = self.state();
         state.adopted.extend(child);
         if let Some(expected) = state.expected.get_mut(parent) {
@@ -63,12 +83,12 @@ impl Nursery {
         self.changed.notify_waiters();
     }
 
-    fn adopted(&self, child: &SessionId) -> Option<Adopted> {
+    fn adopted(&self, child: &SessionId) -> Option<T> {
         self.state().adopted.remove(child)
     }
 
     /// What the run of a session needs to know, if it is a subagent's.
-    pub(super) async fn take(&self, session: &Session) -> Option<Adopted> {
+    pub async fn take(&self, session: &Session) -> Option<T> {
         let parent = session.parent_id.as_ref()?;
         let found = async {
             loop {
