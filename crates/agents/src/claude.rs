@@ -8,10 +8,13 @@
 //! when a prompt was queued meanwhile. Programs that do not tell their state end a turn with a result. What it begins
 //! by itself, because something in the background has ended, is a wake-up: the session's actor opens a turn for it.
 //!
+//! A subagent is a child session. One that works in the background keeps the turn going: the session is not idle before
+//! all that was started in it is.
+//!
 //! | it cannot | so |
 //! |---|---|
-//! | show a subagent as a child session | a subagent is a `task` call with its progress and its report |
 //! | go on in a fork | a fork begins a conversation of its own |
+//! | be told something in a subagent's conversation | a prompt in a child session is refused |
 
 mod content;
 mod live;
@@ -37,7 +40,8 @@ use protocol::config::PermissionMode;
 use protocol::request::Rule;
 use protocol::{SessionId, TurnEnd};
 
-use crate::external::{Bounds, Keeper, Keeping, Patience, keeper};
+use crate::external::family::Adopted;
+use crate::external::{Bounds, Keeper, Keeping, Nursery, Patience, keeper};
 use crate::roster::{About, External, Program};
 use live::Live;
 
@@ -53,6 +57,7 @@ pub const ABILITIES: Abilities = Abilities {
     todos: true,
     tokens: true,
     cost: true,
+    children: true,
     retries: true,
     attachments: true,
     ..Abilities::LEAST
@@ -127,13 +132,14 @@ struct Inner {
     options: Options,
     clock: Arc<dyn Clock>,
     keeper: Keeper<Live>,
+    nursery: Nursery<Adopted>,
 }
 
 impl Claude {
     /// Not started yet. `wake` is told when it begins to work by itself.
     pub fn new(about: About, options: Options, clock: Arc<dyn Clock>, wake: keeper::Wake) -> Self {
         let keeper = Keeper::new(options.keeping, wake);
-        Self(Arc::new(Inner { about, options, clock, keeper }))
+        Self(Arc::new(Inner { about, options, clock, keeper, nursery: Nursery::default() }))
     }
 }
 

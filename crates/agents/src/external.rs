@@ -9,12 +9,14 @@
 //!   nothing, with a start after [`Keeper::pause`]; it ends with [`Keeper::keep`], or with [`Keeper::failed`]. What is
 //!   kept is watched ([`Kept::rest`]), stopped when nobody has wanted it for a while, and all of it when the server
 //!   goes down ([`Keeper::close`]).
-//! - [`nursery`]: where a run that hears of a subagent leaves what the run of the child session needs to know.
+//! - [`family`]: subagents as child sessions. The turn that hears an agent has a [`Family`]; runs of parents and
+//!   children meet in a [`Nursery`].
 //!
 //! A turn that is aborted is escalated: the agent is told to interrupt in its own words and given
 //! [`Patience::interrupt`]; then its tree gets `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
 
 pub mod child;
+pub mod family;
 pub mod keeper;
 mod lines;
 pub mod nursery;
@@ -22,6 +24,7 @@ pub mod nursery;
 pub(crate) mod world;
 
 pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
+pub use family::{Birth, Family};
 pub use keeper::{Keeper, Keeping, Kept, Rested};
 pub use nursery::Nursery;
 

@@ -14,7 +14,7 @@ use super::{Options, wire};
 use crate::external::{Child, Failure, Heard, Kept, Launch, Rested};
 use crate::roster::DEFAULT_MODEL;
 
-/// Lines that are kept of what it says between turns; then it has to wait.
+/// Lines that are kept of what it says between turns: the newest, since what matters is what it begins.
 const MAX_UNREAD: usize = 256;
 
 /// How long it may take to say why it woke up.
@@ -99,7 +99,7 @@ impl Live {
             states: false,
             requests: 0,
         };
-        live.request(&json!({ "subtype": "initialize", "hooks": null })).await;
+        live.request(&json!({ "subtype": "initialize", "hooks": null, "forwardSubagentText": true })).await;
         Ok(live)
     }
 
@@ -144,7 +144,7 @@ impl Live {
 
 impl Kept for Live {
     async fn rest(&mut self) -> Rested {
-        while self.unread.len() < MAX_UNREAD {
+        loop {
             let heard = if self.has_news() {
                 // It has begun; its reason follows, or does not matter.
                 match timeout(EXPLAIN, self.child.next()).await {
@@ -155,11 +155,16 @@ impl Kept for Live {
                 self.child.next().await
             };
             match heard {
-                Ok(heard) => self.unread.push_back(heard),
+                Ok(heard) => {
+                    if self.unread.len() >= MAX_UNREAD && !self.has_news() {
+                        self.unread.pop_front();
+                    }
+                    self.unread.push_back(heard);
+                }
                 Err(failure) if !self.has_news() => return Rested::Ended(failure.to_string()),
                 Err(_) => break,
             }
-            if self.has_news() && self.why().is_some() {
+            if self.has_news() && (self.why().is_some() || self.unread.len() > MAX_UNREAD) {
                 break;
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct Reply {
     pub(super) id: String,
     /// What it is told.
     pub(super) response: Value,
-    /// A person said no, which ends the turn.
+    /// A person said no, which ends the turn that asked.
     pub(super) refused: bool,
 }
 
@@ -44,34 +44,40 @@ struct Choice {
     description: String,
 }
 
-/// Gets an answer: from the rules or, where they say nothing, from a person.
-pub(super) async fn decide(turn: &Turn, rules: &[Rule], id: String, permit: Permit) -> Reply {
-    let answer = if permit.tool_name == QUESTION {
-        turn.ask(Ask::Question { questions: questions(&permit), call: permit.tool_use_id.clone() }).await
-    } else {
-        match allow(turn, rules, &permit).await {
-            Ok(answer) => answer,
-            Err(why) => return Reply { id, response: deny(&why, false), refused: false },
-        }
-    };
-    reply(id, &permit, answer)
+/// What a person is asked.
+pub(super) fn ask(permit: &Permit, directory: &Path) -> Ask {
+    if permit.tool_name == QUESTION {
+        return Ask::Question { questions: questions(permit), call: permit.tool_use_id.clone() };
+    }
+    Call::new(&permit.tool_name, &permit.input, directory).ask(permit, directory)
 }
 
-async fn allow(turn: &Turn, rules: &[Rule], permit: &Permit) -> Result<Answer, String> {
-    let directory = Path::new(&turn.session.directory).to_owned();
-    let call = Call::new(&permit.tool_name, &permit.input, &directory);
+/// Gets an answer: from the rules or, where they say nothing, from a person.
+pub(super) async fn decide(
+    turn: &Turn,
+    rules: &[Rule],
+    id: String,
+    permit: Permit,
+    asked: impl Future<Output = Answer>,
+) -> Reply {
+    let action = if permit.tool_name == QUESTION { Action::Ask } else { judge(turn, rules, &permit).await };
+    match action {
+        Action::Allow => reply(id, &permit, Answer::Once),
+        Action::Ask => reply(id, &permit, asked.await),
+        Action::Deny => {
+            let why = format!("The rules of this session do not allow `{}` here.", permit.tool_name);
+            Reply { id, response: deny(&why, false), refused: false }
+        }
+    }
+}
+
+async fn judge(turn: &Turn, rules: &[Rule], permit: &Permit) -> Action {
+    let directory = Path::new(&turn.session.directory);
+    let call = Call::new(&permit.tool_name, &permit.input, directory);
     // What cannot be read is not allowed: a person is asked.
     let approved = turn.approved().await.unwrap_or_default();
     let own = turn.session.permission.iter().flatten();
-    match call.judge(rules.iter().chain(own).chain(&approved), &directory) {
-        Action::Allow => Ok(Answer::Once),
-        Action::Deny => Err(format!("The rules of this session do not allow `{}` here.", call.tool)),
-        Action::Ask => {
-            let ask = call.ask(permit, &directory);
-            let enough = move |rules: &[Rule]| call.judge(rules.iter(), &directory) == Action::Allow;
-            Ok(turn.ask_unless(ask, enough).await)
-        }
-    }
+    call.judge(rules.iter().chain(own).chain(&approved), directory)
 }
 
 fn questions(permit: &Permit) -> Vec<Question> {
@@ -130,7 +136,7 @@ mod tests {
 
     fn permit(name: &str, input: Value) -> Permit {
         let input = serde_json::from_value(input).unwrap();
-        Permit { tool_name: name.into(), input, tool_use_id: Some("toolu_1".into()) }
+        Permit { tool_name: name.into(), input, tool_use_id: Some("toolu_1".into()), agent_id: None }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One turn of Claude Code.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use engine::session::Turn;
 use futures::StreamExt;
@@ -15,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Live, Manner};
 use super::permit::{self, Reply};
 use super::translate::Signal;
-use super::wire::{self, Segment, State};
+use super::wire::{self, Permit, Segment, State};
 use super::{Inner, NAME, content};
-use crate::external::{Failure, Heard, Kept as _};
+use crate::external::{Failure, Family, Heard, Kept as _, family};
 use crate::native::is_default;
 
 /// Characters of a prompt that make a title.
@@ -25,6 +26,9 @@ const TITLE: usize = 50;
 
 /// What it says of a conversation that it does not know.
 const FORGOTTEN: &str = "No conversation found";
+
+/// What people are told who want to go on with a subagent.
+const SUBAGENT: &str = "This session shows what a subagent of Claude Code did, and cannot go on; ask in the session that started it.";
 
 /// Why a process cannot be used any more.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +43,13 @@ enum Trouble {
 
 /// Works on a prompt until the agent is idle.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
+    let (nursery, agent) = (&inner.nursery, &inner.about.id);
+    if let Some(adopted) = nursery.take(&turn.session).await {
+        return family::follow(nursery, turn, agent, adopted).await;
+    }
+    if family::is_subagent(&turn.session, agent) {
+        return failed(SUBAGENT);
+    }
     let prompt = match turn.message(&turn.prompt).await {
         Ok(Some(prompt)) => prompt,
         Ok(None) => return TurnEnd::Cancelled,
@@ -152,6 +163,7 @@ async fn answer(inner: &Inner, turn: &Turn, mut live: Live, prompt: Option<&Mess
     }
     let mut answering = Answering::new(inner, turn, live);
     let ended = answering.drive().await;
+    answering.family.settle().await;
     let Answering { mut live, begun, usable, .. } = answering;
     live.translator.reset();
     if usable && ended.is_ok() {
@@ -166,7 +178,9 @@ struct Answering<'a> {
     inner: &'a Inner,
     turn: &'a Turn,
     live: Live,
-    asks: FuturesUnordered<BoxFuture<'a, Option<Reply>>>,
+    /// The session and its subagents.
+    family: Family<'a>,
+    asks: FuturesUnordered<BoxFuture<'a, (Option<String>, Option<Reply>)>>,
     /// How to take back what is asked, by its name for the request.
     takes_back: HashMap<String, CancellationToken>,
     /// It said something about this turn.
@@ -177,6 +191,8 @@ struct Answering<'a> {
     idle: bool,
     /// When a person said no.
     refused: Option<Instant>,
+    /// Subagents to whom a person said no.
+    refused_children: HashSet<String>,
     heard: Instant,
     /// It can answer another prompt.
     usable: bool,
@@ -188,12 +204,14 @@ impl<'a> Answering<'a> {
             inner,
             turn,
             live,
+            family: Family::new(&inner.nursery, turn),
             asks: FuturesUnordered::new(),
             takes_back: HashMap::new(),
             begun: false,
             segment: None,
             idle: false,
             refused: None,
+            refused_children: HashSet::new(),
             heard: Instant::now(),
             usable: true,
         }
@@ -211,9 +229,10 @@ impl<'a> Answering<'a> {
                     self.interrupt().await;
                     return Ok(TurnEnd::Cancelled);
                 }
-                Some(reply) = self.asks.next(), if !self.asks.is_empty() => self.tell(reply).await,
+                Some((child, reply)) = self.asks.next() => self.tell(child, reply).await,
                 heard = self.live.next() => self.hear(heard?).await,
                 () = self.turn.prompted(), if self.live.states => self.join().await,
+                child = self.family.stopped() => self.stop(&child).await,
                 () = sleep_until(deadline), if self.asks.is_empty() => {
                     if let Some(end) = self.overdue() {
                         return Ok(end);
@@ -227,8 +246,8 @@ impl<'a> Answering<'a> {
 
     /// How the turn ended, if it did.
     fn end(&mut self) -> Result<Option<TurnEnd>, Trouble> {
-        let over = if self.live.states { self.idle } else { self.segment.is_some() };
-        if over { self.closing().map(Some) } else { Ok(None) }
+        let said = if self.live.states { self.idle } else { self.segment.is_some() };
+        if said && !self.live.translator.has_children() { self.closing().map(Some) } else { Ok(None) }
     }
 
     fn closing(&mut self) -> Result<TurnEnd, Trouble> {
@@ -239,11 +258,11 @@ impl<'a> Answering<'a> {
         if !segment.is_error {
             return Ok(TurnEnd::Completed);
         }
-        let aborted = segment.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"));
-        if aborted {
-            return Ok(TurnEnd::Cancelled);
+        if segment.was_aborted() {
+            let refused = !self.refused_children.is_empty();
+            return Ok(if refused { TurnEnd::Blocked } else { TurnEnd::Cancelled });
         }
-        let message = said(&segment);
+        let message = segment.complaint();
         if message.contains(FORGOTTEN) {
             self.begun = false;
             return Err(Trouble::Forgotten);
@@ -261,19 +280,22 @@ impl<'a> Answering<'a> {
             return (refused + patience.settle, "went on after a person had said no".into());
         }
         let (wait, what) = match (&self.segment, self.begun) {
-            (Some(_), _) => (patience.settle, "did not become idle"),
+            (Some(_), _) if !self.live.translator.has_busy_children() => {
+                (patience.settle, "did not become idle")
+            }
             (None, false) => (patience.start, "did not begin"),
-            (None, true) => (patience.silence, "said nothing more"),
+            _ => (patience.silence, "said nothing more"),
         };
         (self.heard + wait, format!("{what} within {wait:?}"))
     }
 
     /// What a passed deadline means: a segment without an idle is still the end, but the process is not trusted.
     fn overdue(&mut self) -> Option<TurnEnd> {
-        if self.segment.is_none() && self.refused.is_none() {
+        let working = self.segment.is_none() || self.live.translator.has_busy_children();
+        if working && self.refused.is_none() {
             return None;
         }
-        self.usable = false;
+        self.usable = self.idle;
         self.closing().ok()
     }
 
@@ -294,19 +316,17 @@ impl<'a> Answering<'a> {
 
     async fn signal(&mut self, signal: Signal) {
         match signal {
-            Signal::Say(event) => self.turn.emit(event).await,
+            Signal::Say(child, event) => self.family.say(child.as_deref(), event).await,
+            Signal::Born { parent, birth } => self.family.begin(parent.as_deref(), birth).await,
+            Signal::Ended { child, end } => {
+                let end = if self.refused_children.contains(&child) { TurnEnd::Blocked } else { end };
+                self.family.end(&child, end).await;
+            }
             Signal::Named(note) => self.turn.emit(AgentEvent::Noted { name: NAME.to_owned(), note }).await,
             Signal::State(state) => self.state(state),
             Signal::Working => (self.begun, self.segment) = (true, None),
             Signal::Segment(segment) => (self.begun, self.segment) = (true, Some(segment)),
-            Signal::Permit { id, permit } => {
-                self.begun = true;
-                let (turn, rules) = (self.turn, &self.inner.options.rules);
-                let taken_back = CancellationToken::new();
-                self.takes_back.insert(id.clone(), taken_back.clone());
-                let decided = permit::decide(turn, rules, id, permit);
-                self.asks.push(async move { taken_back.run_until_cancelled(decided).await }.boxed());
-            }
+            Signal::Permit { id, permit, child } => self.permit(id, permit, child),
             // What a person is still shown of it is withdrawn with the turn.
             Signal::Dropped { id } => {
                 if let Some(taken_back) = self.takes_back.remove(&id) {
@@ -324,6 +344,17 @@ impl<'a> Answering<'a> {
         }
     }
 
+    fn permit(&mut self, id: String, permit: Permit, child: Option<String>) {
+        self.begun = true;
+        let (turn, rules) = (self.turn, &self.inner.options.rules);
+        let taken_back = CancellationToken::new();
+        self.takes_back.insert(id.clone(), taken_back.clone());
+        let asked = permit::ask(&permit, Path::new(&turn.session.directory));
+        let asked = self.family.ask(child.as_deref(), asked);
+        let decided = permit::decide(turn, rules, id, permit, asked);
+        self.asks.push(async move { (child, taken_back.run_until_cancelled(decided).await) }.boxed());
+    }
+
     /// An idle that came too late belongs to the turn before this one.
     fn state(&mut self, state: State) {
         self.live.states = true;
@@ -334,12 +365,14 @@ impl<'a> Answering<'a> {
         }
     }
 
-    async fn tell(&mut self, reply: Option<Reply>) {
+    async fn tell(&mut self, child: Option<String>, reply: Option<Reply>) {
         self.heard = Instant::now();
         let Some(reply) = reply else { return };
         self.takes_back.remove(&reply.id);
-        if reply.refused {
-            self.refused.get_or_insert_with(Instant::now);
+        match child {
+            Some(child) if reply.refused => drop(self.refused_children.insert(child)),
+            None if reply.refused => drop(self.refused.get_or_insert_with(Instant::now)),
+            _ => {}
         }
         self.live.child.say(&wire::answer(&reply.id, &reply.response)).await;
     }
@@ -354,9 +387,18 @@ impl<'a> Answering<'a> {
         }
     }
 
+    /// Somebody has stopped a subagent.
+    async fn stop(&mut self, child: &str) {
+        if let Some(task) = self.live.translator.task_of(child) {
+            let request = json!({ "subtype": "stop_task", "task_id": task });
+            self.live.request(&request).await;
+        }
+    }
+
     /// Somebody stops the turn. One that does not stop in time is ended, and so is what it started in the background.
     async fn interrupt(&mut self) {
         let deadline = Instant::now() + self.inner.options.patience.interrupt;
+        self.family.end_all(&TurnEnd::Cancelled).await;
         self.live.request(&json!({ "subtype": "interrupt" })).await;
         while let Ok(Ok(heard)) = timeout_at(deadline, self.live.next()).await {
             self.hear(heard).await;
@@ -366,17 +408,5 @@ impl<'a> Answering<'a> {
             }
         }
         self.usable = false;
-    }
-}
-
-/// What it said about a segment that failed.
-fn said(segment: &Segment) -> String {
-    let told = segment.result.clone().filter(|text| !text.is_empty());
-    let errors = (!segment.errors.is_empty()).then(|| segment.errors.join("; "));
-    let named = segment.subtype.clone().map(|subtype| format!("Claude Code failed ({subtype})."));
-    let text = told.or(errors).or(named).unwrap_or_else(|| "Claude Code failed.".into());
-    match segment.api_error_status {
-        Some(status) if !text.contains(&status.to_string()) => format!("{text} (status {status})"),
-        _ => text,
     }
 }

@@ -1,5 +1,6 @@
 //! Claude Code as the engine sees it: recordings of the real one, and programs that behave like nothing of the kind.
 
+mod children;
 mod misbehaviour;
 mod recordings;
 mod sessions;

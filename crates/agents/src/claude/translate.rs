@@ -1,31 +1,45 @@
 //! From what Claude Code writes to what a runner says. Pure: lines and the time go in, signals come out.
 //!
 //! One call of its model is one step, which begins with `message_start` and ends with the next one or with the
-//! segment: only then are its tools done, and what the segment cost is known. Lines of a subagent (they name the call
-//! that they belong to) show up as progress of that call and never open, end or reopen anything of the session's own.
+//! segment: only then are its tools done, and what the segment cost is known ([`scope`]). Lines of a subagent name the
+//! call that they belong to. They are a conversation of their own ([`children`]), and never open, end or reopen anything
+//! of the session itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod children;
+mod scope;
+
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use protocol::message::Finish;
 use protocol::number::Number;
-use protocol::session::{CacheTokens, Tokens};
-use protocol::{AgentEvent, Extra, Millis};
-use serde_json::{Value, json};
+use protocol::session::Tokens;
+use protocol::{AgentEvent, MessageError, Millis, TurnEnd};
+use serde_json::Value;
 
-use super::todos::Todos;
-use super::tools::{self, Call};
-use super::wire::{Block, Growth, Line, Permit, Piece, Segment, Spoken, State, System, Usage, Wish};
-
-/// Calls of a subagent that its progress shows.
-const MAX_INNER: usize = 50;
+use super::wire::{Block, Line, Permit, Segment, State, System, Wish};
+use crate::external::Birth;
+use children::Children;
+use scope::Scope;
 
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 pub(super) enum Signal {
-    /// Something to report.
-    Say(AgentEvent),
+    /// Something to report, in the session or in that of a subagent.
+    Say(Option<String>, AgentEvent),
+    /// A subagent begins, which the agent itself or another subagent has started.
+    Born {
+        /// Who has started it, if that is a subagent.
+        parent: Option<String>,
+        /// What it is.
+        birth: Birth,
+    },
+    /// A subagent has ended.
+    Ended {
+        /// Its name.
+        child: String,
+        /// How.
+        end: TurnEnd,
+    },
     /// Its own name for the session.
     Named(String),
     /// What it says it does.
@@ -38,6 +52,8 @@ pub(super) enum Signal {
         id: String,
         /// What.
         permit: Permit,
+        /// The subagent that wants it.
+        child: Option<String>,
     },
     /// It does not want to be allowed that any more.
     Dropped {
@@ -68,10 +84,9 @@ pub(super) enum Signal {
 #[derive(Debug)]
 pub(super) struct Translator {
     directory: PathBuf,
-    step: Option<Step>,
-    /// Calls without a result, by id.
-    calls: BTreeMap<String, Open>,
-    todos: Todos,
+    /// Its own conversation.
+    main: Scope,
+    children: Children,
     /// Work that goes on beside the turn, by its id.
     tasks: BTreeSet<String>,
     /// What the process had cost when the last segment ended.
@@ -79,46 +94,12 @@ pub(super) struct Translator {
     retrying: bool,
 }
 
-#[derive(Debug)]
-struct Step {
-    message: String,
-    /// Its words arrive in pieces, so whole blocks only repeat them.
-    streamed: bool,
-    /// The model has said all of it.
-    stopped: bool,
-    /// Blocks that are open, by index.
-    blocks: BTreeMap<u64, Writing>,
-    /// The next key of words that did not come in pieces.
-    whole: usize,
-    finish: Finish,
-    usage: Usage,
-}
-
-/// A block that is being written.
-#[derive(Debug)]
-enum Writing {
-    Text,
-    Reasoning { signature: String },
-}
-
-/// A call without a result.
-#[derive(Debug)]
-struct Open {
-    name: String,
-    /// As Claude Code wrote it.
-    input: Extra,
-    call: Call,
-    /// What a subagent has called.
-    inner: Vec<Value>,
-}
-
 impl Translator {
     pub(super) fn new(directory: PathBuf) -> Self {
         Self {
+            main: Scope::new(directory.clone()),
             directory,
-            step: None,
-            calls: BTreeMap::new(),
-            todos: Todos::default(),
+            children: Children::new(),
             tasks: BTreeSet::new(),
             spent: 0.0,
             retrying: false,
@@ -132,8 +113,8 @@ impl Translator {
 
     /// Forgets a turn that was not ended properly, so that the next one begins afresh.
     pub(super) fn reset(&mut self) {
-        self.step = None;
-        self.calls.clear();
+        self.main.reset();
+        self.children.clear();
         self.retrying = false;
     }
 
@@ -150,30 +131,28 @@ impl Translator {
     fn line(&mut self, line: Line, now: Millis, out: &mut Vec<Signal>) {
         match line {
             Line::System(system) => self.system(system, now, out),
-            Line::StreamEvent { event, parent_tool_use_id: None } => {
-                self.resume(out);
-                self.piece(event, out);
+            Line::StreamEvent { event, parent_tool_use_id: whose } => {
+                self.working(whose.as_deref(), out);
+                self.within(whose.as_deref(), out, |scope, events| scope.piece(event, events));
             }
-            Line::Assistant { message, parent_tool_use_id: None, error } => {
-                self.resume(out);
+            Line::Assistant { message, parent_tool_use_id: whose, error } => {
+                self.working(whose.as_deref(), out);
                 // A failure in the shape of a message is told again, as a failure, by the segment.
                 if error.is_none() {
-                    self.spoken(message, out);
+                    self.within(whose.as_deref(), out, |scope, events| scope.spoken(message, events));
                 }
             }
-            Line::Assistant { message, parent_tool_use_id: Some(parent), .. } => {
-                self.progress(&parent, &message, out);
-            }
-            Line::User { message, parent_tool_use_id: None, tool_use_result } => {
-                self.results(message.content, &tool_use_result, out);
+            Line::User { message, parent_tool_use_id: whose, tool_use_result } => {
+                self.results(whose.as_deref(), message.content, &tool_use_result, out);
             }
             Line::Result(segment) => {
-                self.resume(out);
+                self.working(None, out);
                 self.segment(&segment, out);
                 out.push(Signal::Segment(segment));
             }
             Line::ControlRequest { request_id: id, request: Wish::CanUseTool(permit) } => {
-                out.push(Signal::Permit { id, permit });
+                let child = self.whose(permit.agent_id.as_deref(), permit.tool_use_id.as_deref());
+                out.push(Signal::Permit { id, permit, child });
             }
             Line::ControlRequest { request_id: id, request: Wish::Unknown } => {
                 out.push(Signal::Unable { id });
@@ -184,8 +163,9 @@ impl Translator {
                 let error = failed.then(|| response.error.unwrap_or_else(|| "it did not say why".into()));
                 out.push(Signal::Answered { id: response.request_id, error });
             }
-            Line::StreamEvent { .. } | Line::User { .. } | Line::Unknown => {}
+            Line::Unknown => {}
         }
+        self.leave(out);
     }
 
     fn system(&mut self, system: System, now: Millis, out: &mut Vec<Signal>) {
@@ -202,204 +182,50 @@ impl Translator {
                     reason = "a delay that does not fit is as good as endless"
                 )]
                 let next = now.saturating_add(retry_delay_ms.max(0.0) as Millis);
-                out.push(Signal::Say(AgentEvent::Retrying { attempt, message, next }));
+                out.push(Signal::Say(None, AgentEvent::Retrying { attempt, message, next }));
             }
-            System::TaskStarted { task_id } => {
+            System::TaskStarted { task_id, tool_use_id } => {
+                if let Some(call) = tool_use_id {
+                    self.bear(&call, Some(task_id.clone()), out);
+                }
                 self.tasks.insert(task_id);
             }
             System::TaskUpdated { task_id, patch } => {
-                if patch.status.is_some_and(|status| !matches!(status.as_str(), "running" | "pending")) {
+                let ended = patch
+                    .status
+                    .filter(|status| !matches!(status.as_str(), "running" | "pending" | "paused"));
+                if let Some(status) = ended {
                     self.tasks.remove(&task_id);
+                    self.task_ended(&task_id, &status, patch.error, out);
                 }
             }
-            System::TaskNotification { task_id, summary } => {
+            System::TaskNotification { task_id, status, summary } => {
                 self.tasks.remove(&task_id);
+                self.task_ended(&task_id, &status, None, out);
+                self.task_told(&task_id);
                 out.push(Signal::Notified(summary));
             }
-            System::CompactBoundary => out.push(Signal::Say(AgentEvent::Compacted)),
+            System::CompactBoundary => out.push(Signal::Say(None, AgentEvent::Compacted)),
             System::Unknown => {}
         }
     }
 
-    /// The model speaks again, so nobody waits to ask it.
-    fn resume(&mut self, out: &mut Vec<Signal>) {
+    /// The model speaks again, so nobody waits to ask it. What a subagent says is no word about the session itself.
+    fn working(&mut self, whose: Option<&str>, out: &mut Vec<Signal>) {
         if std::mem::take(&mut self.retrying) {
-            out.push(Signal::Say(AgentEvent::Resumed));
+            out.push(Signal::Say(None, AgentEvent::Resumed));
         }
-        out.push(Signal::Working);
-    }
-
-    fn piece(&mut self, piece: Piece, out: &mut Vec<Signal>) {
-        match piece {
-            Piece::MessageStart { message } => {
-                if self.step.as_ref().is_some_and(|step| step.streamed && !step.stopped)
-                    && self.calls.is_empty()
-                {
-                    // The same step again, after an answer that broke off.
-                    out.push(Signal::Say(AgentEvent::AttemptWithdrawn));
-                    self.step = Some(Step::new(message.id, true, message.usage));
-                } else {
-                    self.begin(Step::new(message.id, true, message.usage), out);
-                }
-            }
-            Piece::ContentBlockStart { index, content_block } => self.block(index, content_block, out),
-            Piece::ContentBlockDelta { index, delta } => self.grow(index, delta, out),
-            Piece::ContentBlockStop { index } => {
-                let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.remove(&index)) else {
-                    return;
-                };
-                out.push(Signal::Say(ended(index.to_string(), writing)));
-            }
-            Piece::MessageDelta { delta, usage } => {
-                let Some(step) = &mut self.step else { return };
-                step.finish = delta.stop_reason.as_deref().map_or(step.finish, finish);
-                step.usage = step.usage.and(usage);
-            }
-            Piece::MessageStop => {
-                if let Some(step) = &mut self.step {
-                    step.stopped = true;
-                }
-            }
-            Piece::Unknown => {}
+        if whose.is_none() {
+            out.push(Signal::Working);
         }
     }
 
-    fn begin(&mut self, step: Step, out: &mut Vec<Signal>) {
-        self.finish(Number::default(), out);
-        self.step = Some(step);
-        out.push(Signal::Say(AgentEvent::step_started()));
-    }
-
-    /// Ends the step. A call that has no result by now will never have one.
-    fn finish(&mut self, cost: Number, out: &mut Vec<Signal>) {
-        let Some(step) = self.step.take() else { return };
-        for (call, _) in std::mem::take(&mut self.calls) {
-            let error = "Claude Code went on without a result of this call".to_owned();
-            out.push(Signal::Say(AgentEvent::ToolFailed { call, error, metadata: None }));
-        }
-        out.push(Signal::Say(AgentEvent::StepFinished {
-            reason: step.finish,
-            tokens: step.usage.tokens(),
-            cost,
-            snapshot: None,
-            patch: None,
-            error: None,
-        }));
-    }
-
-    fn block(&mut self, index: u64, block: Block, out: &mut Vec<Signal>) {
-        let Some(step) = &mut self.step else { return };
-        let key = index.to_string();
-        match block {
-            Block::Text { .. } => {
-                step.blocks.insert(index, Writing::Text);
-                out.push(Signal::Say(AgentEvent::TextStarted { key }));
-            }
-            Block::Thinking { .. } => {
-                step.blocks.insert(index, Writing::Reasoning { signature: String::new() });
-                out.push(Signal::Say(AgentEvent::ReasoningStarted { key }));
-            }
-            Block::ToolUse { id, name, input } => {
-                let tool = Call::new(&name, &input, &self.directory).tool;
-                out.push(Signal::Say(AgentEvent::ToolPending { call: id, tool }));
-            }
-            Block::ToolResult { .. } | Block::Unknown => {}
-        }
-    }
-
-    fn grow(&mut self, index: u64, growth: Growth, out: &mut Vec<Signal>) {
-        let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.get_mut(&index)) else { return };
-        let key = index.to_string();
-        match (growth, writing) {
-            (Growth::TextDelta { text: delta }, Writing::Text) => {
-                out.push(Signal::Say(AgentEvent::TextDelta { key, delta }));
-            }
-            (Growth::ThinkingDelta { thinking: delta }, Writing::Reasoning { .. }) => {
-                out.push(Signal::Say(AgentEvent::ReasoningDelta { key, delta }));
-            }
-            (Growth::SignatureDelta { signature: more }, Writing::Reasoning { signature }) => {
-                signature.push_str(&more);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whole blocks of a message.
-    fn spoken(&mut self, message: Spoken, out: &mut Vec<Signal>) {
-        let Spoken { id, content, usage, stop_reason } = message;
-        if self.step.as_ref().is_none_or(|step| step.message != id) {
-            let mut step = Step::new(id, false, usage);
-            step.stopped = true;
-            self.begin(step, out);
-        }
-        let Some(step) = &mut self.step else { return };
-        step.finish = stop_reason.as_deref().map_or(step.finish, finish);
-        for block in content {
-            match block {
-                Block::ToolUse { id, name, input } => {
-                    let call = Call::new(&name, &input, &self.directory);
-                    out.push(Signal::Say(running(&id, &call, None)));
-                    self.calls.insert(id, Open { name, input, call, inner: Vec::new() });
-                }
-                Block::Text { text } if !step.streamed => {
-                    let key = step.key();
-                    out.push(Signal::Say(AgentEvent::TextStarted { key: key.clone() }));
-                    out.push(Signal::Say(AgentEvent::TextDelta { key: key.clone(), delta: text }));
-                    out.push(Signal::Say(AgentEvent::TextEnded { key }));
-                }
-                Block::Thinking { thinking, signature } if !step.streamed => {
-                    let key = step.key();
-                    out.push(Signal::Say(AgentEvent::ReasoningStarted { key: key.clone() }));
-                    out.push(Signal::Say(AgentEvent::ReasoningDelta { key: key.clone(), delta: thinking }));
-                    let signature = signature.unwrap_or_default();
-                    out.push(Signal::Say(ended(key, Writing::Reasoning { signature })));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// What a subagent calls is progress of the call that it answers.
-    fn progress(&mut self, parent: &str, message: &Spoken, out: &mut Vec<Signal>) {
-        let Some(open) = self.calls.get_mut(parent) else { return };
-        for block in &message.content {
-            let Block::ToolUse { id, name, input } = block else { continue };
-            let inner = Call::new(name, input, &self.directory);
-            if open.inner.len() < MAX_INNER {
-                open.inner.push(json!({
-                    "id": id, "tool": inner.tool, "state": { "status": "running", "title": inner.title },
-                }));
-            }
-            let summary = Extra::from_iter([("summary".to_owned(), Value::Array(open.inner.clone()))]);
-            out.push(Signal::Say(running(parent, &open.call, Some(summary))));
-        }
-    }
-
-    fn results(&mut self, blocks: Vec<Block>, result: &Value, out: &mut Vec<Signal>) {
+    fn results(&mut self, whose: Option<&str>, blocks: Vec<Block>, result: &Value, out: &mut Vec<Signal>) {
         for block in blocks {
             let Block::ToolResult { tool_use_id: id, content, is_error } = block else { continue };
-            let Some(Open { name, input, call, mut inner }) = self.calls.remove(&id) else { continue };
-            let (output, attachments) = tools::output(&content);
-            if is_error == Some(true) {
-                out.push(Signal::Say(AgentEvent::ToolFailed { call: id, error: output, metadata: None }));
-                continue;
-            }
-            let todos = self.todos.heard(&name, &input, &output, result);
-            let mut metadata = call.facts(&output, result);
-            if !inner.is_empty() {
-                inner.iter_mut().for_each(complete);
-                metadata.insert("summary".to_owned(), inner.into());
-            }
-            let Call { title, edits, .. } = call;
-            out.push(Signal::Say(AgentEvent::ToolCompleted {
-                call: id,
-                output,
-                title,
-                metadata,
-                attachments,
-            }));
-            out.extend(edits.map(|file| Signal::Say(AgentEvent::FileEdited { file })));
-            out.extend(todos.map(|todos| Signal::Say(AgentEvent::Todos(todos))));
+            let is_error = is_error == Some(true);
+            self.reported(&id, &content, is_error, result, out);
+            self.within(whose, out, |scope, events| scope.result(id, &content, is_error, result, events));
         }
     }
 
@@ -408,84 +234,18 @@ impl Translator {
         let mut cost = Number(segment.total_cost_usd);
         cost += Number(-self.spent);
         self.spent = segment.total_cost_usd;
-        if self.step.is_some() && !segment.is_error {
-            self.finish(cost, out);
+        if self.main.is_open() && !segment.is_error {
+            self.within(None, out, |main, events| main.finish(cost, events));
         } else if cost.0 > 0.0 {
-            out.push(Signal::Say(AgentEvent::Spent { tokens: Tokens::default(), cost }));
+            out.push(Signal::Say(None, AgentEvent::Spent { tokens: Tokens::default(), cost }));
         }
-    }
-}
-
-impl Step {
-    fn new(message: String, streamed: bool, usage: Usage) -> Self {
-        let (blocks, finish) = (BTreeMap::new(), Finish::Unknown);
-        Self { message, streamed, stopped: false, blocks, whole: 0, finish, usage }
-    }
-
-    fn key(&mut self) -> String {
-        self.whole += 1;
-        format!("whole-{}", self.whole)
-    }
-}
-
-impl Usage {
-    /// The newer counts, and the older ones of what they do not tell.
-    fn and(self, newer: Self) -> Self {
-        Self {
-            input_tokens: newer.input_tokens.or(self.input_tokens),
-            output_tokens: newer.output_tokens.or(self.output_tokens),
-            cache_read_input_tokens: newer.cache_read_input_tokens.or(self.cache_read_input_tokens),
-            cache_creation_input_tokens: newer
-                .cache_creation_input_tokens
-                .or(self.cache_creation_input_tokens),
+        if segment.is_error {
+            let end = if segment.was_aborted() {
+                TurnEnd::Cancelled
+            } else {
+                TurnEnd::Error(MessageError::unknown(segment.complaint()))
+            };
+            self.end_awaited(&end, out);
         }
-    }
-
-    fn tokens(self) -> Tokens {
-        let cache = CacheTokens {
-            read: self.cache_read_input_tokens.unwrap_or_default(),
-            write: self.cache_creation_input_tokens.unwrap_or_default(),
-            ..CacheTokens::default()
-        };
-        let (input, output) = (self.input_tokens.unwrap_or_default(), self.output_tokens.unwrap_or_default());
-        Tokens { input, output, cache, ..Tokens::default() }
-    }
-}
-
-fn running(id: &str, call: &Call, metadata: Option<Extra>) -> AgentEvent {
-    let title = (!call.title.is_empty()).then(|| call.title.clone());
-    AgentEvent::ToolRunning {
-        call: id.to_owned(),
-        tool: call.tool.clone(),
-        input: call.input.clone(),
-        title,
-        metadata,
-    }
-}
-
-fn ended(key: String, writing: Writing) -> AgentEvent {
-    match writing {
-        Writing::Text => AgentEvent::TextEnded { key },
-        Writing::Reasoning { signature } => {
-            let metadata = (!signature.is_empty())
-                .then(|| Extra::from_iter([("anthropic".to_owned(), json!({ "signature": signature }))]));
-            AgentEvent::ReasoningEnded { key, metadata }
-        }
-    }
-}
-
-fn complete(inner: &mut Value) {
-    if let Some(status) = inner.pointer_mut("/state/status") {
-        *status = "completed".into();
-    }
-}
-
-fn finish(reason: &str) -> Finish {
-    match reason {
-        "end_turn" | "stop_sequence" => Finish::Stop,
-        "tool_use" => Finish::ToolCalls,
-        "max_tokens" => Finish::Length,
-        "refusal" => Finish::ContentFilter,
-        _ => Finish::Unknown,
     }
 }

@@ -65,7 +65,12 @@ pub(super) enum System {
         error: Option<String>,
     },
     /// Work of its own began: a subagent, or a command in the background.
-    TaskStarted { task_id: String },
+    TaskStarted {
+        task_id: String,
+        /// The call that it is done for.
+        #[serde(default)]
+        tool_use_id: Option<String>,
+    },
     /// Such work has changed.
     TaskUpdated {
         task_id: String,
@@ -75,6 +80,8 @@ pub(super) enum System {
     /// Such work is over.
     TaskNotification {
         task_id: String,
+        #[serde(default = "completed")]
+        status: String,
         #[serde(default)]
         summary: String,
     },
@@ -89,6 +96,12 @@ pub(super) enum System {
 pub(super) struct TaskPatch {
     #[serde(default)]
     pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) error: Option<String>,
+}
+
+fn completed() -> String {
+    "completed".to_owned()
 }
 
 /// What it says it does.
@@ -243,6 +256,25 @@ pub(super) struct Segment {
     pub(super) total_cost_usd: f64,
 }
 
+impl Segment {
+    /// Whether somebody has stopped it.
+    pub(super) fn was_aborted(&self) -> bool {
+        self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"))
+    }
+
+    /// What it said about a segment that failed.
+    pub(super) fn complaint(&self) -> String {
+        let told = self.result.clone().filter(|text| !text.is_empty());
+        let errors = (!self.errors.is_empty()).then(|| self.errors.join("; "));
+        let named = self.subtype.clone().map(|subtype| format!("Claude Code failed ({subtype})."));
+        let text = told.or(errors).or(named).unwrap_or_else(|| "Claude Code failed.".into());
+        match self.api_error_status {
+            Some(status) if !text.contains(&status.to_string()) => format!("{text} (status {status})"),
+            _ => text,
+        }
+    }
+}
+
 /// What it asks over the control protocol.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
@@ -260,6 +292,9 @@ pub(super) struct Permit {
     pub(super) input: Extra,
     #[serde(default)]
     pub(super) tool_use_id: Option<String>,
+    /// The subagent that wants it: its task.
+    #[serde(default)]
+    pub(super) agent_id: Option<String>,
 }
 
 /// An answer to a control request of ours.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::ports::ChildSpec;
-use engine::session::Turn;
+use engine::session::{Child, Turn};
 use protocol::{Session, SessionId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -48,13 +48,7 @@ impl<T> Nursery<T> {
     }
 
     /// Starts a child session for a subagent that is at work already: same agent, same model.
-    pub async fn adopt(
-        &self,
-        turn: &Turn,
-        title: String,
-        prompt: String,
-        child: T,
-    ) -> Result<SessionId, String> {
+    pub async fn adopt(&self, turn: &Turn, title: String, prompt: String, child: T) -> Result<Child, String> {
         let parent = &turn.session.id;
         let spec = ChildSpec {
             prompt: if prompt.is_empty() { title.clone() } else { prompt },
@@ -64,8 +58,8 @@ impl<T> Nursery<T> {
             resume: None,
         };
         *self.state().expected.entry(parent.clone()).or_default() += 1;
-        let started = turn.start_child(spec).await.map(|started| started.session().clone());
-        self.settle(parent, started.as_ref().ok().map(|session| (session.clone(), child)));
+        let started = turn.start_child(spec).await;
+        self.settle(parent, started.as_ref().ok().map(|started| (started.session().clone(), child)));
         started
     }
 

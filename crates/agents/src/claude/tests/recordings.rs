@@ -103,6 +103,10 @@ async fn recordings_are_told_as_one_idle_for_each_turn() {
         assert_eq!(world.check(&session.id), ends.len() + woken, "{name}");
         assert_eq!(fake.processes().len(), 1, "{name}: one process serves all turns");
         insta::assert_snapshot!(name, world.story(&session.id));
+        for child in world.sessions.children(&session.id).await.unwrap() {
+            assert_eq!(world.check(&child.id), 1, "{name}: {}", child.title);
+            insta::assert_snapshot!(format!("{name}_child"), world.story(&child.id));
+        }
         claude.close().await;
         fake.assert_gone();
     }

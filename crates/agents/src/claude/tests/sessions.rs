@@ -116,3 +116,22 @@ async fn nothing_is_left_of_a_session_that_is_deleted() {
     runner.forget(&session.id).await;
     fake.assert_gone();
 }
+
+#[tokio::test]
+async fn chatter_between_turns_opens_none() {
+    let chatter =
+        "i=0; while [ $i -lt 300 ]; do say '{\"type\":\"new\"}'; i=$((i+1)); done; echo said >\"$NOTES\"";
+    let fake = script(&format!("turn; {chatter}; turn; linger"));
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let session = world.session().await;
+    world.turn(&session, "hi", Person::Agrees).await;
+    let said = async {
+        while fake.notes().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, said).await.unwrap();
+    assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(world.check(&session.id), 2);
+    runner.close().await;
+}

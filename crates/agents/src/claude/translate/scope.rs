@@ -1,0 +1,334 @@
+//! One conversation: Claude Code's own, or a subagent's. Steps, texts and calls, in the words of a runner.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use protocol::message::Finish;
+use protocol::number::Number;
+use protocol::session::{CacheTokens, Tokens};
+use protocol::{AgentEvent, Extra};
+use serde_json::{Value, json};
+
+use super::super::todos::Todos;
+use super::super::tools::{self, Call};
+use super::super::wire::{Block, Growth, Piece, Spoken, Usage};
+
+/// What is known about a conversation.
+#[derive(Debug)]
+pub(super) struct Scope {
+    directory: PathBuf,
+    step: Option<Step>,
+    /// Calls without a result, by id.
+    calls: BTreeMap<String, Open>,
+    todos: Todos,
+}
+
+#[derive(Debug)]
+struct Step {
+    message: String,
+    /// Its words arrive in pieces, so whole blocks only repeat them.
+    streamed: bool,
+    /// The model has said all of it.
+    stopped: bool,
+    did: Did,
+    /// Blocks that are open, by index.
+    blocks: BTreeMap<u64, Writing>,
+    /// The next key of words that did not come in pieces.
+    whole: usize,
+    finish: Finish,
+    usage: Usage,
+}
+
+/// What a step has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Did {
+    Nothing,
+    /// It has only spoken.
+    Spoke,
+    Called,
+}
+
+/// A block that is being written.
+#[derive(Debug)]
+enum Writing {
+    Text,
+    Reasoning { signature: String },
+}
+
+/// A call without a result.
+#[derive(Debug)]
+pub(super) struct Open {
+    name: String,
+    /// As Claude Code wrote it.
+    input: Extra,
+    pub(super) call: Call,
+}
+
+impl Scope {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self { directory, step: None, calls: BTreeMap::new(), todos: Todos::default() }
+    }
+
+    /// Forgets a turn that was not ended properly, so that the next one begins afresh.
+    pub(super) fn reset(&mut self) {
+        self.step = None;
+        self.calls.clear();
+    }
+
+    /// Whether a step is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.step.is_some()
+    }
+
+    /// A call that has no result yet.
+    pub(super) fn call(&self, id: &str) -> Option<&Call> {
+        Some(&self.calls.get(id)?.call)
+    }
+
+    /// A piece of a message.
+    pub(super) fn piece(&mut self, piece: Piece, out: &mut Vec<AgentEvent>) {
+        match piece {
+            Piece::MessageStart { message } => {
+                if self.step.as_ref().is_some_and(|step| step.streamed && !step.stopped)
+                    && self.calls.is_empty()
+                {
+                    // The same step again, after an answer that broke off.
+                    out.push(AgentEvent::AttemptWithdrawn);
+                    self.step = Some(Step::new(message.id, true, message.usage));
+                } else {
+                    self.begin(Step::new(message.id, true, message.usage), out);
+                }
+            }
+            Piece::ContentBlockStart { index, content_block } => self.block(index, content_block, out),
+            Piece::ContentBlockDelta { index, delta } => self.grow(index, delta, out),
+            Piece::ContentBlockStop { index } => {
+                let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.remove(&index)) else {
+                    return;
+                };
+                out.push(ended(index.to_string(), writing));
+            }
+            Piece::MessageDelta { delta, usage } => {
+                let Some(step) = &mut self.step else { return };
+                step.finish = delta.stop_reason.as_deref().map_or(step.finish, finish);
+                step.usage = step.usage.and(usage);
+            }
+            Piece::MessageStop => {
+                if let Some(step) = &mut self.step {
+                    step.stopped = true;
+                }
+            }
+            Piece::Unknown => {}
+        }
+    }
+
+    fn begin(&mut self, step: Step, out: &mut Vec<AgentEvent>) {
+        self.finish(Number::default(), out);
+        self.step = Some(step);
+        out.push(AgentEvent::step_started());
+    }
+
+    /// Ends the step. A call that has no result by now will never have one.
+    pub(super) fn finish(&mut self, cost: Number, out: &mut Vec<AgentEvent>) {
+        let Some(step) = self.step.take() else { return };
+        for (call, _) in std::mem::take(&mut self.calls) {
+            let error = "Claude Code went on without a result of this call".to_owned();
+            out.push(AgentEvent::ToolFailed { call, error, metadata: None });
+        }
+        out.push(AgentEvent::StepFinished {
+            reason: step.reason(),
+            tokens: step.usage.tokens(),
+            cost,
+            snapshot: None,
+            patch: None,
+            error: None,
+        });
+    }
+
+    fn block(&mut self, index: u64, block: Block, out: &mut Vec<AgentEvent>) {
+        let Some(step) = &mut self.step else { return };
+        let key = index.to_string();
+        match block {
+            Block::Text { .. } => {
+                step.did = step.did.max(Did::Spoke);
+                step.blocks.insert(index, Writing::Text);
+                out.push(AgentEvent::TextStarted { key });
+            }
+            Block::Thinking { .. } => {
+                step.blocks.insert(index, Writing::Reasoning { signature: String::new() });
+                out.push(AgentEvent::ReasoningStarted { key });
+            }
+            Block::ToolUse { id, name, input } => {
+                let tool = Call::new(&name, &input, &self.directory).tool;
+                out.push(AgentEvent::ToolPending { call: id, tool });
+            }
+            Block::ToolResult { .. } | Block::Unknown => {}
+        }
+    }
+
+    fn grow(&mut self, index: u64, growth: Growth, out: &mut Vec<AgentEvent>) {
+        let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.get_mut(&index)) else { return };
+        let key = index.to_string();
+        match (growth, writing) {
+            (Growth::TextDelta { text: delta }, Writing::Text) => {
+                out.push(AgentEvent::TextDelta { key, delta });
+            }
+            (Growth::ThinkingDelta { thinking: delta }, Writing::Reasoning { .. }) => {
+                out.push(AgentEvent::ReasoningDelta { key, delta });
+            }
+            (Growth::SignatureDelta { signature: more }, Writing::Reasoning { signature }) => {
+                signature.push_str(&more);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whole blocks of a message.
+    pub(super) fn spoken(&mut self, message: Spoken, out: &mut Vec<AgentEvent>) {
+        let Spoken { id, content, usage, stop_reason } = message;
+        if self.step.as_ref().is_none_or(|step| step.message != id) {
+            let mut step = Step::new(id, false, usage);
+            step.stopped = true;
+            self.begin(step, out);
+        }
+        let Some(step) = &mut self.step else { return };
+        step.finish = stop_reason.as_deref().map_or(step.finish, finish);
+        for block in content {
+            match block {
+                Block::ToolUse { id, name, input } => {
+                    step.did = Did::Called;
+                    let call = Call::new(&name, &input, &self.directory);
+                    out.push(running(&id, &call));
+                    self.calls.insert(id, Open { name, input, call });
+                }
+                Block::Text { text } if !step.streamed => {
+                    step.did = step.did.max(Did::Spoke);
+                    let key = step.key();
+                    out.push(AgentEvent::TextStarted { key: key.clone() });
+                    out.push(AgentEvent::TextDelta { key: key.clone(), delta: text });
+                    out.push(AgentEvent::TextEnded { key });
+                }
+                Block::Thinking { thinking, signature } if !step.streamed => {
+                    let key = step.key();
+                    out.push(AgentEvent::ReasoningStarted { key: key.clone() });
+                    out.push(AgentEvent::ReasoningDelta { key: key.clone(), delta: thinking });
+                    let signature = signature.unwrap_or_default();
+                    out.push(ended(key, Writing::Reasoning { signature }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The result of a call.
+    pub(super) fn result(
+        &mut self,
+        id: String,
+        content: &Value,
+        is_error: bool,
+        result: &Value,
+        out: &mut Vec<AgentEvent>,
+    ) {
+        let Some(Open { name, input, call }) = self.calls.remove(&id) else { return };
+        let (output, attachments) = tools::output(content);
+        if is_error {
+            out.push(AgentEvent::ToolFailed { call: id, error: output, metadata: None });
+            return;
+        }
+        let todos = self.todos.heard(&name, &input, &output, result);
+        let metadata = call.facts(&output, result);
+        let Call { title, edits, .. } = call;
+        out.push(AgentEvent::ToolCompleted { call: id, output, title, metadata, attachments });
+        out.extend(edits.map(|file| AgentEvent::FileEdited { file }));
+        out.extend(todos.map(AgentEvent::Todos));
+    }
+
+    /// Ends with a report, unless that was said already: not every version tells the last words of a subagent before.
+    pub(super) fn report(&mut self, report: String, out: &mut Vec<AgentEvent>) {
+        let was_said = self.step.as_ref().is_some_and(|step| step.did == Did::Spoke);
+        if !was_said && !report.is_empty() {
+            let content = vec![Block::Text { text: report }];
+            let (id, usage) = ("report".to_owned(), Usage::default());
+            self.spoken(Spoken { id, content, usage, stop_reason: None }, out);
+        }
+        self.finish(Number::default(), out);
+    }
+}
+
+impl Step {
+    fn new(message: String, streamed: bool, usage: Usage) -> Self {
+        let (blocks, finish) = (BTreeMap::new(), Finish::Unknown);
+        Self { message, streamed, stopped: false, did: Did::Nothing, blocks, whole: 0, finish, usage }
+    }
+
+    /// Why it ended. Only what comes in pieces says so.
+    fn reason(&self) -> Finish {
+        match self.finish {
+            Finish::Unknown if self.streamed => Finish::Unknown,
+            Finish::Unknown if self.did == Did::Called => Finish::ToolCalls,
+            Finish::Unknown => Finish::Stop,
+            known => known,
+        }
+    }
+
+    fn key(&mut self) -> String {
+        self.whole += 1;
+        format!("whole-{}", self.whole)
+    }
+}
+
+impl Usage {
+    /// The newer counts, and the older ones of what they do not tell.
+    fn and(self, newer: Self) -> Self {
+        Self {
+            input_tokens: newer.input_tokens.or(self.input_tokens),
+            output_tokens: newer.output_tokens.or(self.output_tokens),
+            cache_read_input_tokens: newer.cache_read_input_tokens.or(self.cache_read_input_tokens),
+            cache_creation_input_tokens: newer
+                .cache_creation_input_tokens
+                .or(self.cache_creation_input_tokens),
+        }
+    }
+
+    fn tokens(self) -> Tokens {
+        let cache = CacheTokens {
+            read: self.cache_read_input_tokens.unwrap_or_default(),
+            write: self.cache_creation_input_tokens.unwrap_or_default(),
+            ..CacheTokens::default()
+        };
+        let (input, output) = (self.input_tokens.unwrap_or_default(), self.output_tokens.unwrap_or_default());
+        Tokens { input, output, cache, ..Tokens::default() }
+    }
+}
+
+/// A call that is being made.
+pub(super) fn running(id: &str, call: &Call) -> AgentEvent {
+    let title = (!call.title.is_empty()).then(|| call.title.clone());
+    AgentEvent::ToolRunning {
+        call: id.to_owned(),
+        tool: call.tool.clone(),
+        input: call.input.clone(),
+        title,
+        metadata: None,
+    }
+}
+
+fn ended(key: String, writing: Writing) -> AgentEvent {
+    match writing {
+        Writing::Text => AgentEvent::TextEnded { key },
+        Writing::Reasoning { signature } => {
+            let metadata = (!signature.is_empty())
+                .then(|| Extra::from_iter([("anthropic".to_owned(), json!({ "signature": signature }))]));
+            AgentEvent::ReasoningEnded { key, metadata }
+        }
+    }
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "end_turn" | "stop_sequence" => Finish::Stop,
+        "tool_use" => Finish::ToolCalls,
+        "max_tokens" => Finish::Length,
+        "refusal" => Finish::ContentFilter,
+        _ => Finish::Unknown,
+    }
+}
