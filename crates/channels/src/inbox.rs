@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Place, Sent, Update,
-    ledger::{self, Ledger},
+    ledger::{self, Held, Ledger},
 };
 
 /// So many updates may be stored and not looked at; then whoever brings more has to wait.
@@ -57,12 +57,13 @@ impl Inbox {
     }
 
     /// The service took a post and said later that the person did not get to see it, because they have to write
-    /// first. It is said again when they have.
-    pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<(), ledger::Error> {
-        if self.ledger.hold_sent(place, sent, since).await? {
+    /// first. It is said again when they have. Returns whether this could be noted: if not, it has to be told again.
+    pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, ledger::Error> {
+        let held = self.ledger.hold_sent(place, sent, since).await?;
+        if held == Held::Due {
             let _ = self.news.send(place.clone()).await;
         }
-        Ok(())
+        Ok(held != Held::TooEarly)
     }
 
     /// What an adapter wants to remember of where it is, such as the number of the last update it has read.

@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 pub use asks::{Ask, Asked};
 pub use people::{CODE_LIFE, Paired, Roles};
 pub use places::Seat;
-pub use posts::{Outgoing, PostId};
+pub use posts::{Held, Outgoing, PostId};
 pub use updates::{Kept, Run, State, UpdateId};
 
 /// What time it is.

@@ -20,6 +20,7 @@ pub mod slack;
 pub mod split;
 pub mod update;
 pub mod webhook;
+pub mod whatsapp;
 
 pub use adapter::{Abilities, Adapter, Fault, Sent};
 pub use inbox::{Accepted, Inbox};

@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use testkit::platforms::whatsapp::WhatsApp;
 use tokio::io::AsyncReadExt;
 
 #[tokio::main]
@@ -21,7 +22,9 @@ async fn main() -> Result<()> {
 }
 
 /// Starts a fake; its address.
-async fn start(name: &str, _options: Value) -> Result<String> {
-    tokio::task::yield_now().await;
-    bail!("there is no platform {name}")
+async fn start(name: &str, options: Value) -> Result<String> {
+    match name {
+        "whatsapp" => Ok(WhatsApp::start(serde_json::from_value(options)?).await?.address().to_owned()),
+        _ => bail!("there is no platform {name}"),
+    }
 }

@@ -37,6 +37,19 @@ pub struct Outgoing {
     pub is_uncertain: bool,
 }
 
+/// What becomes of a post that was sent and not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It is said again when the person writes.
+    Yes,
+    /// The person has written meanwhile: it is to be said now.
+    Due,
+    /// Something is being sent in this place: it may be this, and it is not known yet under which name.
+    TooEarly,
+    /// There is no such post, or not any more.
+    Unknown,
+}
+
 impl Ledger {
     /// Says something, in order, when the service takes it. Returns the numbers.
     pub async fn say(&self, place: &Place, posts: Vec<Post>) -> Result<Vec<PostId>, Error> {
@@ -97,9 +110,9 @@ impl Ledger {
         .await
     }
 
-    /// The service said that it has a post, and later that it could not be shown, because the person has to write
-    /// first; it says so `since` a moment. Returns whether the post is due again, because they have written meanwhile.
-    pub async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, Error> {
+    /// The service took a post and said at a time that it was not shown after all, because the person has to write
+    /// first.
+    pub async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<Held, Error> {
         let (place, sent) = (place.to_string(), sent.0.clone());
         self.with(move |tables| {
             let change = format!(
@@ -108,7 +121,12 @@ impl Ledger {
             );
             let mut change = tables.prepare_cached(&change)?;
             let is_due = change.query_row(params![since, place, sent], |row| row.get(0)).optional()?;
-            Ok(is_due.unwrap_or_default())
+            if let Some(is_due) = is_due {
+                return Ok(if is_due { Held::Due } else { Held::Yes });
+            }
+            let query = "SELECT EXISTS (SELECT 1 FROM posts WHERE place = ? AND state = 'sending')";
+            let is_sending: bool = tables.prepare_cached(query)?.query_row([place], |row| row.get(0))?;
+            Ok(if is_sending { Held::TooEarly } else { Held::Unknown })
         })
         .await
     }

@@ -133,8 +133,14 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
     let ids = ledger.say(&place(), posts).await.unwrap();
     ledger.hold(ids[0], ledger.now()).await.unwrap();
     // The service took this one, and then changed its mind.
-    ledger.sent(ids[1], Sent("9".into())).await.unwrap();
-    assert!(!ledger.hold_sent(&place(), &Sent("9".into()), ledger.now()).await.unwrap());
+    let taken = Sent("9".into());
+    let change = async || ledger.hold_sent(&place(), &taken, ledger.now()).await.unwrap();
+    assert_eq!(change().await, Held::Unknown);
+    ledger.sending(ids[1]).await.unwrap();
+    assert_eq!(change().await, Held::TooEarly);
+    ledger.sent(ids[1], taken.clone()).await.unwrap();
+    assert_eq!(change().await, Held::Yes);
+    assert_eq!(change().await, Held::Unknown);
     // A day is long enough to forget what was said, but not what was not.
     world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
@@ -158,7 +164,7 @@ async fn what_is_refused_while_the_person_writes_is_not_held() {
     ledger.hold(ids[0], since).await.unwrap();
     assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
     ledger.sent(ids[0], Sent("9".into())).await.unwrap();
-    assert!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap());
+    assert_eq!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap(), Held::Due);
     // What never is answered is held for a while, and not forever.
     ledger.hold(ids[0], ledger.now() + 1).await.unwrap();
     world.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);

@@ -1,0 +1,130 @@
+//! WhatsApp, by the Cloud API: updates come by webhook, posts go to the Graph API.
+//!
+//! WhatsApp can neither edit nor take back a message, and has no threads. It delivers an update at least once and in
+//! any order, for up to a week, and it lets us speak for 24 hours after a person has written, not longer.
+
+mod graph;
+mod posts;
+#[cfg(test)]
+mod tests;
+mod updates;
+mod webhook;
+mod wire;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{FutureExt as _, future::BoxFuture};
+use ring::hmac;
+use serde_json::json;
+
+use crate::{
+    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
+    adapter::Answer,
+    settings,
+    split::{Limit, Unit},
+    webhook::{Call, Reply},
+};
+use graph::Graph;
+
+/// The channel's name.
+pub const CHANNEL: &str = "whatsapp";
+
+/// What is typed is shown for 25 seconds, or until something is said.
+const TYPING: Duration = Duration::from_secs(20);
+
+/// How long a message may be. It is not said what a character is, so the count that comes out larger is taken.
+const TEXT: Limit = Limit { length: 4_096, unit: Unit::Utf16 };
+
+/// How long a document may be.
+const FILE: u64 = 100 << 20;
+
+/// One number of the Cloud API.
+#[derive(Debug)]
+pub struct WhatsApp {
+    graph: Graph,
+    /// The number's id; a webhook may serve several numbers, of which the others are not ours.
+    number: String,
+    /// Signs calls to us.
+    secret: hmac::Key,
+    /// The signature of the word with which the webhook is set up: what is compared must not be seen by its timing.
+    verification: hmac::Tag,
+}
+
+impl WhatsApp {
+    /// The adapter for a number.
+    pub fn new(settings: &settings::WhatsApp) -> Result<Self, Fault> {
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, settings.app_secret.reveal().as_bytes());
+        let verification = hmac::sign(&secret, settings.verify_token.reveal().as_bytes());
+        let graph = Graph::new(&settings.api, settings.token.clone())?;
+        Ok(Self { graph, number: settings.phone_number_id.clone(), secret, verification })
+    }
+
+    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, Fault> {
+        let media = match &post.file {
+            Some(file) => Some(self.graph.upload(&self.number, file).await?),
+            None => None,
+        };
+        let message = posts::message(&place.chat, post, media.as_deref());
+        let answer = self.graph.post(&[&self.number, "messages"], &message).await?;
+        // It is said even if we are not told under which name.
+        let id = answer.pointer("/messages/0/id").and_then(serde_json::Value::as_str).unwrap_or_default();
+        Ok(Sent(id.to_owned()))
+    }
+
+    /// Only what was read can be answered, so this says that it was.
+    async fn show_typing(&self, message: &str) -> Result<(), Fault> {
+        let body = json!({
+            "messaging_product": "whatsapp",
+            "status": "read",
+            "message_id": message,
+            "typing_indicator": { "type": "text" },
+        });
+        self.graph.post(&[&self.number, "messages"], &body).await.map(drop)
+    }
+}
+
+impl Adapter for WhatsApp {
+    fn channel(&self) -> &'static str {
+        CHANNEL
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            typing: Some(TYPING),
+            edit: None,
+            buttons: posts::MAX_ROWS,
+            threads: false,
+            streaming: false,
+            files: Some(FILE),
+            text: TEXT,
+        }
+    }
+
+    /// The webhook is registered by hand, because that needs more rights than a gateway should have.
+    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        std::future::pending().boxed()
+    }
+
+    fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
+        async move { self.answer(&call, inbox).await }.boxed()
+    }
+
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+        self.say(place, post).boxed()
+    }
+
+    fn typing<'a>(&'a self, _place: &'a Place, message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+        async move {
+            match message {
+                Some(message) => self.show_typing(message).await,
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+        self.graph.download(&file.reference, limit).boxed()
+    }
+}

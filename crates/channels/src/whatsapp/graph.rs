@@ -1,0 +1,234 @@
+//! Calls to the Graph API, and what its refusals mean.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use reqwest::{RequestBuilder, Response, Url};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::wire::Trouble;
+use crate::{Document, Fault, calls, settings::Secret};
+
+/// More than 24 hours have passed since the person wrote.
+pub(super) const TOO_LATE: i64 = 131_047;
+
+/// How long a file may be on its way.
+const FILE_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What files are fetched from wants to know who asks.
+const AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
+
+/// The Graph API, for one token.
+#[derive(Debug)]
+pub(super) struct Graph {
+    http: reqwest::Client,
+    api: Url,
+    token: Secret,
+}
+
+/// What is told about a file.
+#[derive(Debug, Deserialize)]
+struct Media {
+    url: String,
+    /// In bytes, as a number or as text.
+    #[serde(default)]
+    file_size: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    error: Trouble,
+}
+
+impl Graph {
+    pub(super) fn new(api: &str, token: Secret) -> Result<Self, Fault> {
+        let http = calls::client(api)?;
+        let api = Url::parse(api).map_err(|error| Fault::Refused(error.to_string()))?;
+        Ok(Self { http, api, token })
+    }
+
+    /// Asks for something that people may see at once.
+    pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Fault> {
+        let answer = self.call(self.http.post(self.url(path)).json(body)).await?;
+        let answer = calls::body(answer, calls::MAX_ANSWER).await?;
+        // It is done, whatever it says.
+        Ok(serde_json::from_slice(&answer).unwrap_or_default())
+    }
+
+    /// Leaves a file there; its id, with which it can be sent.
+    pub(super) async fn upload(&self, number: &str, file: &Document) -> Result<String, Fault> {
+        let form = form(file);
+        let call = self.http.post(self.url(&[number, "media"])).timeout(FILE_TIMEOUT);
+        let call = call.header(header::CONTENT_TYPE, form.mime).body(form.body);
+        let answer = self.call(call).await.map_err(harmless)?;
+        let answer = calls::body(answer, calls::MAX_ANSWER).await.map_err(harmless)?;
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let id = answer.get("id").and_then(Value::as_str);
+        id.map(ToOwned::to_owned)
+            .ok_or_else(|| Fault::Refused("a file was uploaded and has no id".to_owned()))
+    }
+
+    /// Fetches a file that somebody sent.
+    pub(super) async fn download(&self, id: &str, limit: u64) -> Result<Bytes, Fault> {
+        let answer = self.call(self.http.get(self.url(&[id]))).await.map_err(harmless)?;
+        let answer = calls::body(answer, calls::MAX_ANSWER).await.map_err(harmless)?;
+        let media: Media = serde_json::from_slice(&answer)
+            .map_err(|error| Fault::Refused(format!("what is told about a file cannot be read: {error}")))?;
+        let size = media.file_size.as_u64().or_else(|| media.file_size.as_str()?.parse().ok());
+        if size.is_some_and(|size| size > limit) {
+            return Err(Fault::Refused(format!("longer than {limit} bytes")));
+        }
+        let call = self.http.get(self.trusted(&media.url)?).timeout(FILE_TIMEOUT);
+        let answer = self.call(call.header(header::USER_AGENT, AGENT)).await.map_err(harmless)?;
+        calls::body(answer, limit).await.map_err(harmless)
+    }
+
+    /// An address that may be told the token.
+    fn trusted(&self, address: &str) -> Result<Url, Fault> {
+        let url = Url::parse(address).map_err(|_| Fault::Refused("a file has no address".to_owned()))?;
+        if url.scheme() == "https" || url.origin() == self.api.origin() {
+            return Ok(url);
+        }
+        Err(Fault::Refused("a file is at an address that is not to be trusted with the token".to_owned()))
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.api.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    async fn call(&self, call: RequestBuilder) -> Result<Response, Fault> {
+        let answer = call.bearer_auth(self.token.reveal()).send().await.map_err(calls::fault)?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        if status.is_success() {
+            return Ok(answer);
+        }
+        // What it says is worth reading, but not worth failing for.
+        let body = calls::body(answer, calls::MAX_ANSWER).await.unwrap_or_default();
+        Err(refusal(status, &headers, &body, &self.token))
+    }
+}
+
+/// What a refusal means. Nobody is told the token, which some refusals repeat.
+fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret) -> Fault {
+    let Trouble { code, message, error_data } =
+        serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error).unwrap_or_default();
+    let said = error_data.and_then(|data| data.details).unwrap_or(message).replace(token.reveal(), "…");
+    let reason = format!("{said} (HTTP {}, code {code})", status.as_u16());
+    // It hardly ever says for how long.
+    let says = headers.contains_key(header::RETRY_AFTER).then(|| calls::retry_after(headers));
+    let wait = |seconds| Fault::Busy { after: says.unwrap_or(Duration::from_secs(seconds)) };
+    match code {
+        TOO_LATE => Fault::Closed("more than 24 hours have passed since they did".to_owned()),
+        // One person gets a message every six seconds; bursts are borrowed from the time after them.
+        131_056 => wait(6),
+        // The number, or the app, was too fast for a moment.
+        130_429 => wait(2),
+        // The account has used up what it may ask in an hour.
+        4 | 80_007 => wait(60),
+        190 => Fault::Refused(format!("the access token is wrong or has expired: {reason}")),
+        131_026 => Fault::Refused(format!("the person cannot receive this on WhatsApp: {reason}")),
+        _ => calls::refusal(status, headers, reason),
+    }
+}
+
+/// What a failure means if nobody would have seen a success: it can be asked for again.
+fn harmless(fault: Fault) -> Fault {
+    match fault {
+        Fault::Uncertain(reason) => Fault::Unreachable(reason),
+        fault => fault,
+    }
+}
+
+/// A form with one file.
+struct Form {
+    mime: String,
+    body: String,
+}
+
+/// Only few kinds of files are taken, and of those that are text, only the plainest.
+const FILE_KIND: &str = "text/plain";
+
+fn form(file: &Document) -> Form {
+    let boundary = format!("baton-{:032x}", rand::random::<u128>());
+    let name: String = file.name.chars().filter(|it| !it.is_control() && !matches!(it, '"' | '\\')).collect();
+    let field = |name: &str, value: &str| {
+        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let body = format!(
+        "{}{}--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
+         Content-Type: {FILE_KIND}\r\n\r\n{}\r\n--{boundary}--\r\n",
+        field("messaging_product", "whatsapp"),
+        field("type", FILE_KIND),
+        file.text,
+    );
+    Form { mime: format!("multipart/form-data; boundary={boundary}"), body }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn meaning(status: u16, code: i64) -> Fault {
+        let body = json!({"error": {"message": "(#1) no, EAAsecret", "code": code}}).to_string();
+        let status = StatusCode::from_u16(status).unwrap();
+        refusal(status, &HeaderMap::new(), body.as_bytes(), &Secret::new("EAAsecret"))
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_help() {
+        let seconds = |fault| match fault {
+            Fault::Busy { after } => after.as_secs(),
+            other => panic!("{other}"),
+        };
+        assert_eq!(seconds(meaning(400, 131_056)), 6);
+        assert_eq!(seconds(meaning(400, 130_429)), 2);
+        assert_eq!(seconds(meaning(429, 80_007)), 60);
+        assert_eq!(seconds(meaning(429, 0)), 5);
+        assert!(matches!(meaning(400, 131_047), Fault::Closed(_)));
+        assert!(matches!(meaning(400, 131_026), Fault::Refused(_)));
+        assert!(matches!(meaning(400, 100), Fault::Refused(_)));
+        assert!(matches!(meaning(500, 131_000), Fault::Uncertain(_)));
+        assert!(matches!(meaning(503, 2), Fault::Unreachable(_)));
+        assert!(meaning(400, 131_047).to_string().contains("has to write first"));
+    }
+
+    #[test]
+    fn a_refusal_does_not_tell_the_token() {
+        let Fault::Refused(reason) = meaning(401, 190) else { panic!("it is refused") };
+        assert!(reason.contains("access token") && !reason.contains("EAAsecret"), "{reason}");
+    }
+
+    #[test]
+    fn what_is_no_json_is_still_a_refusal() {
+        let fault = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>", &Secret::new("t"));
+        assert!(matches!(fault, Fault::Uncertain(_)), "{fault}");
+    }
+
+    #[test]
+    fn the_token_goes_to_safe_addresses_only() {
+        let graph = Graph::new("http://127.0.0.1:9/v1/", Secret::new("t")).unwrap();
+        assert_eq!(graph.url(&["1", "../x"]).as_str(), "http://127.0.0.1:9/v1/1/..%2Fx");
+        assert!(graph.trusted("https://lookaside.fbsbx.com/x").is_ok());
+        assert!(graph.trusted("http://127.0.0.1:9/media/1").is_ok());
+        for address in ["http://127.0.0.1:10/", "http://lookaside.fbsbx.com/", "file:///etc/passwd", ""] {
+            assert!(graph.trusted(address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_form() {
+        let name = "a\"\r\nX: y\\.diff".to_owned();
+        let form = form(&Document { name, mime: "text/x-diff".into(), text: "-1\n+2".into() });
+        assert!(
+            form.body.contains("filename=\"aX: y.diff\"\r\nContent-Type: text/plain\r\n\r\n-1\n+2\r\n--")
+        );
+    }
+}

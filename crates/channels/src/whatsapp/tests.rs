@@ -1,0 +1,132 @@
+//! The adapter against a service that is as strict as the real one.
+
+mod bad_input;
+mod receiving;
+mod sending;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{Router, extract::State as Shared, http::Request, routing::any};
+use http::StatusCode;
+use tempfile::TempDir;
+use testkit::platforms::{
+    stage::{Platform as _, Said, State},
+    whatsapp::{Options, WhatsApp as Service},
+};
+use tokio::{net::TcpListener, sync::mpsc};
+
+use super::*;
+use crate::{
+    Update,
+    ledger::Ledger,
+    settings::Secret,
+    webhook::{Call, MAX_BODY},
+};
+
+/// The service, the adapter, and what it stored.
+struct World {
+    service: Arc<Service>,
+    adapter: Arc<WhatsApp>,
+    inbox: Inbox,
+    ledger: Arc<Ledger>,
+    news: mpsc::Receiver<Place>,
+    _directory: TempDir,
+}
+
+/// What is behind the address that the service calls.
+struct Gate {
+    adapter: Arc<WhatsApp>,
+    inbox: Inbox,
+    /// So many calls go wrong before one is attended to.
+    troubles: AtomicUsize,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::with(Options::default(), 0).await
+    }
+
+    async fn with(options: Options, troubles: usize) -> Self {
+        let service = Service::start(options).await.unwrap();
+        let adapter = Arc::new(adapter(&service.api(), service.options()));
+        let directory = tempfile::tempdir().unwrap();
+        // A little behind, because the service tells seconds: what was received in the second of a failure is taken for
+        // something that came after it.
+        let clock = Arc::new(|| jiff::Timestamp::now().as_millisecond() - 2_000);
+        let ledger = Arc::new(Ledger::open(&directory.path().join("channels.db"), clock).unwrap());
+        let (inbox, news) = Inbox::new(Arc::clone(&ledger));
+        let gate =
+            Gate { adapter: Arc::clone(&adapter), inbox: inbox.clone(), troubles: AtomicUsize::new(0) };
+        let gate = Arc::new(gate);
+        let webhook = listen(Arc::clone(&gate)).await;
+        service.set_webhook(&webhook).await.unwrap();
+        gate.troubles.store(troubles, Ordering::Relaxed);
+        Self { service, adapter, inbox, ledger, news, _directory: directory }
+    }
+
+    /// What is stored for a person.
+    async fn updates(&self, person: &str) -> Vec<Update> {
+        let kept = self.ledger.open_updates(&updates::place(person)).await.unwrap();
+        kept.into_iter().map(|kept| kept.update).collect()
+    }
+
+    /// Waits until the service was told that so many updates are stored.
+    async fn acknowledged(&self, count: usize) {
+        self.until("acknowledgement", |state| state.acknowledged >= count).await;
+    }
+
+    async fn until(&self, what: &str, look: impl Fn(&State) -> bool) {
+        self.service.stage().until(what, |state| look(state).then_some(())).await.unwrap();
+    }
+
+    fn state(&self) -> State {
+        self.service.stage().state()
+    }
+}
+
+fn adapter(api: &str, options: &Options) -> WhatsApp {
+    WhatsApp::new(&settings::WhatsApp {
+        token: Secret::new(&options.token),
+        phone_number_id: options.phone_number_id.clone(),
+        app_secret: Secret::new(&options.app_secret),
+        verify_token: Secret::new(&options.verify_token),
+        api: api.to_owned(),
+        allow: Vec::new(),
+    })
+    .unwrap()
+}
+
+/// A gateway's listener; its address.
+async fn listen(gate: Arc<Gate>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/whatsapp", listener.local_addr().unwrap());
+    let router = Router::new().route("/whatsapp", any(pass)).with_state(gate);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn pass(Shared(gate): Shared<Arc<Gate>>, request: Request<axum::body::Body>) -> (StatusCode, String) {
+    let is_trouble = |left: usize| left.checked_sub(1);
+    if gate.troubles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_trouble).is_ok() {
+        return (StatusCode::BAD_GATEWAY, String::new());
+    }
+    let (head, body) = request.into_parts();
+    let call = Call {
+        method: head.method,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: head.headers,
+        body: axum::body::to_bytes(body, MAX_BODY).await.unwrap(),
+    };
+    let reply = gate.adapter.webhook(call, &gate.inbox).await;
+    (reply.status, reply.body)
+}
+
+fn said(from: &str, text: &str) -> Said {
+    Said { from: from.into(), chat: from.into(), name: "Ada".into(), text: text.into(), ..Said::default() }
+}
+
+const ADA: &str = "491700000001";
+const BOB: &str = "491700000002";

@@ -1,0 +1,143 @@
+//! Calls that WhatsApp did not make, or should not have made.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use testkit::platforms::whatsapp::sign;
+
+use super::*;
+
+fn call(body: impl Into<Bytes>, signature: Option<&str>) -> Call {
+    let mut headers = HeaderMap::new();
+    if let Some(signature) = signature {
+        headers.insert("x-hub-signature-256", signature.parse().unwrap());
+    }
+    Call { method: Method::POST, query: String::new(), headers, body: body.into() }
+}
+
+fn genuine(world: &World, body: &str) -> Call {
+    let signature = sign(&world.service.options().app_secret, body.as_bytes());
+    call(body.to_owned(), Some(&signature))
+}
+
+fn body(number: &str, messages: &[Value]) -> String {
+    let value = json!({ "metadata": { "phone_number_id": number }, "messages": messages });
+    json!({ "entry": [{ "changes": [{ "field": "messages", "value": value }] }] }).to_string()
+}
+
+fn hello(id: &str) -> Value {
+    json!({ "from": ADA, "id": id, "timestamp": "1", "type": "text", "text": { "body": "Hello." } })
+}
+
+impl World {
+    async fn status(&self, call: Call) -> u16 {
+        self.adapter.webhook(call, &self.inbox).await.status.as_u16()
+    }
+
+    fn number(&self) -> &str {
+        &self.service.options().phone_number_id
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_signed_is_not_believed() {
+    let world = World::new().await;
+    let body = body(world.number(), &[hello("wamid.1")]);
+    let forged = sign("another secret", body.as_bytes());
+    let right = sign("app-secret", body.as_bytes());
+    let of_another = sign("app-secret", b"{}");
+    let cut = &right[..right.len() - 2];
+    let odd = &right[..right.len() - 1];
+    let bare = right.trim_start_matches("sha256=");
+    let signatures = [
+        None,
+        Some(""),
+        Some("sha256="),
+        Some("sha256=zz"),
+        Some("sha256=é"),
+        Some(forged.as_str()),
+        Some(&of_another),
+        Some(cut),
+        Some(odd),
+        Some(bare),
+    ];
+    for signature in signatures {
+        let mut call = call(body.clone(), None);
+        if let Some(signature) = signature {
+            let value = http::HeaderValue::from_bytes(signature.as_bytes()).unwrap();
+            call.headers.insert("x-hub-signature-256", value);
+        }
+        assert_eq!(world.status(call).await, 401, "{signature:?}");
+    }
+    let huge = "x".repeat(MAX_BODY);
+    assert_eq!(world.status(call(huge, Some(&forged))).await, 401);
+    assert!(world.updates(ADA).await.is_empty());
+    assert_eq!(world.status(call(body, Some(&right))).await, 200);
+    assert_eq!(world.updates(ADA).await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_webhook_is_set_up_by_whoever_knows_the_word() {
+    let world = World::new().await;
+    let get = |query: &str| Call { method: Method::GET, query: query.into(), ..call("", None) };
+    let right = "hub.mode=subscribe&hub.challenge=a%20b&hub.verify_token=verify%2Dtoken";
+    let reply = world.adapter.webhook(get(right), &world.inbox).await;
+    assert_eq!((reply.status.as_u16(), reply.body.as_str()), (200, "a b"));
+    let long = format!("{right}&x").replace("a%20b", &"x".repeat(1_025));
+    for wrong in [
+        "",
+        "hub.mode=subscribe&hub.challenge=1",
+        "hub.mode=subscribe&hub.challenge=1&hub.verify_token=verify-toke",
+        "hub.mode=subscribe&hub.challenge=1&hub.verify_token=",
+        "hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=verify-token",
+        "hub.mode=subscribe&hub.verify_token=verify-token",
+        &long,
+    ] {
+        assert_eq!(world.status(get(wrong)).await, 401, "{wrong}");
+    }
+    let other = Call { method: Method::DELETE, ..call("", None) };
+    assert_eq!(world.status(other).await, 404);
+}
+
+#[tokio::test]
+async fn what_is_signed_and_makes_no_sense_does_no_harm() {
+    let world = World::new().await;
+    for malformed in ["", "{", "[7]", "7", "{\"entry\":7}"] {
+        assert_eq!(world.status(genuine(&world, malformed)).await, 400, "{malformed}");
+    }
+    let other = body("999", &[hello("wamid.1")]);
+    let field = body(world.number(), &[hello("wamid.2")]).replace("\"messages\"}", "\"account_update\"}");
+    let field = field.replace("\"field\":\"messages\"", "\"field\":\"account_update\"");
+    let odd = [
+        other,
+        field,
+        "{}".to_owned(),
+        "{\"entry\":[{\"changes\":[{\"value\":7}]},null]}".to_owned(),
+        body(world.number(), &[json!({}), json!(null), json!({ "id": "wamid.3", "type": "text" })]),
+        body(world.number(), &[json!({ "id": "wamid.4", "from": ADA, "type": "text", "text": 7 })]),
+        body(world.number(), &[json!({ "id": "wamid.5", "from": ADA, "type": "reaction", "reaction": {} })]),
+        body(world.number(), &[json!({ "id": "wamid.6", "from": ADA, "type": "unsupported" })]),
+    ];
+    for body in odd {
+        assert_eq!(world.status(genuine(&world, &body)).await, 200, "{body}");
+    }
+    assert!(world.updates(ADA).await.is_empty());
+    // One that cannot be read does not take the others with it.
+    let mixed = body(world.number(), &[json!({ "id": 7 }), hello("wamid.7")]);
+    assert_eq!(world.status(genuine(&world, &mixed)).await, 200);
+    assert_eq!(world.updates(ADA).await.len(), 1);
+}
+
+#[tokio::test]
+async fn ten_thousand_messages_in_one_call_are_stored_at_once() {
+    let world = World::new().await;
+    let messages: Vec<Value> = (0..10_000).map(|at| hello(&format!("wamid.{at}"))).collect();
+    let body = body(world.number(), &messages);
+    assert!(body.len() > 900_000 && body.len() <= MAX_BODY);
+    for _ in 0..2 {
+        assert_eq!(world.status(genuine(&world, &body)).await, 200);
+    }
+    let updates = world.updates(ADA).await;
+    assert_eq!(updates.len(), 10_000);
+    assert!(updates.iter().enumerate().all(|(at, update)| update.id == format!("wamid.{at}")));
+}

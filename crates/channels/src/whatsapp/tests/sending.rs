@@ -1,0 +1,136 @@
+//! What is said arrives, or it is clear what became of it.
+
+use testkit::platforms::stage::{Fault as Trouble, Planned};
+
+use super::*;
+use crate::{Document, Fault};
+
+/// A world in which Ada has written, so that she can be spoken to; and her message.
+async fn heard(options: Options) -> (World, Place, String) {
+    let world = World::with(options, 0).await;
+    let message = world.service.say(said(ADA, "Hello."));
+    world.acknowledged(1).await;
+    (world, updates::place(ADA), message)
+}
+
+#[tokio::test]
+async fn words_are_shown_as_an_answer() {
+    let (world, place, message) = heard(Options::default()).await;
+    let post = Post { reply_to: Some(message.clone()), ..Post::text("Hello, Ada.") };
+    let sent = world.adapter.send(&place, &post).await.unwrap();
+    let state = world.state();
+    let shown = &state.messages[0];
+    assert_eq!((&shown.id, &*shown.text, &shown.reply_to), (&sent.0, "Hello, Ada.", &Some(message)));
+    assert_eq!(state.problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_long_text_is_cut_so_that_every_piece_is_taken() {
+    let (world, place, _) = heard(Options::default()).await;
+    for piece in world.adapter.split(&"😀 words ".repeat(2_000)) {
+        world.adapter.send(&place, &Post::text(piece)).await.unwrap();
+    }
+    let state = world.state();
+    assert!(state.messages.len() > 4 && state.problems.is_empty(), "{:?}", state.problems);
+}
+
+#[tokio::test]
+async fn a_diff_is_sent_as_a_file() {
+    let (world, place, _) = heard(Options::default()).await;
+    let file = Document { name: "a.diff".into(), mime: "text/x-diff".into(), text: "-1\r\n+2\n".into() };
+    let post = Post { file: Some(file), ..Post::text("What changed") };
+    world.adapter.send(&place, &post).await.unwrap();
+    let state = world.state();
+    let file = state.messages[0].file.clone().unwrap();
+    assert_eq!((&*file.name, &*file.mime, &*file.text), ("a.diff", "text/plain", "-1\r\n+2\n"));
+    assert_eq!(state.problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn typing_is_shown_to_whoever_wrote() {
+    let (world, place, message) = heard(Options::default()).await;
+    world.adapter.typing(&place, Some(&message), "").await.unwrap();
+    world.adapter.typing(&place, None, "").await.unwrap();
+    let state = world.state();
+    assert_eq!((state.typing[ADA], state.calls["typing"]), (1, 1));
+    assert_eq!(state.problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_fault_says_whether_it_was_done() {
+    let (world, place, _) = heard(Options::default()).await;
+    let mut faults = Vec::new();
+    for fault in [Trouble::Busy { after: 3 }, Trouble::Unavailable, Trouble::Broken, Trouble::Cut] {
+        world.service.stage().plan(&Planned { method: "messages".into(), times: 1, fault });
+        faults.push(world.adapter.send(&place, &Post::text("x")).await.unwrap_err());
+    }
+    assert_eq!(faults[0], Fault::Busy { after: Duration::from_secs(3) });
+    assert!(matches!(faults[1], Fault::Unreachable(_)), "{}", faults[1]);
+    assert!(matches!(faults[2], Fault::Uncertain(_)), "{}", faults[2]);
+    assert!(matches!(faults[3], Fault::Uncertain(_)), "{}", faults[3]);
+    assert_eq!(world.state().messages.len(), 1, "only what was cut was done");
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_can_be_repeated() {
+    let (world, place, _) = heard(Options::default()).await;
+    let file = Document { name: "a.txt".into(), mime: "text/plain".into(), text: "x".into() };
+    let post = Post { file: Some(file), ..Post::default() };
+    world.service.stage().plan(&Planned { method: "media".into(), times: 1, fault: Trouble::Cut });
+    let fault = world.adapter.send(&place, &post).await.unwrap_err();
+    assert!(matches!(fault, Fault::Unreachable(_)), "{fault}");
+    world.adapter.send(&place, &post).await.unwrap();
+    assert_eq!(world.state().messages.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_is_too_fast_is_asked_to_wait() {
+    let (world, place, _) = heard(Options { pair_limit: Some(1), ..Options::default() }).await;
+    world.adapter.send(&place, &Post::text("one")).await.unwrap();
+    let fault = world.adapter.send(&place, &Post::text("two")).await.unwrap_err();
+    assert_eq!(fault, Fault::Busy { after: Duration::from_secs(6) });
+}
+
+#[tokio::test]
+async fn after_a_day_the_person_has_to_write_first() {
+    let (world, place, _) = heard(Options { refuses_late: true, ..Options::default() }).await;
+    world.service.pass(Duration::from_hours(25));
+    let fault = world.adapter.send(&place, &Post::text("late")).await.unwrap_err();
+    assert!(matches!(fault, Fault::Closed(_)), "{fault}");
+    assert!(fault.to_string().contains("24 hours"), "{fault}");
+}
+
+#[tokio::test]
+async fn what_failed_afterwards_is_said_when_the_person_writes() {
+    let (world, place, _) = heard(Options::default()).await;
+    world.service.pass(Duration::from_hours(25));
+    let id = world.ledger.say(&place, vec![Post::text("late")]).await.unwrap()[0];
+    world.ledger.sending(id).await.unwrap();
+    let sent = world.adapter.send(&place, &Post::text("late")).await.unwrap();
+    // The service says that it failed before it is noted under which name it was sent, and has to say it again.
+    world.until("a status", |state| state.calls.contains_key("webhook.refused")).await;
+    world.ledger.sent(id, sent).await.unwrap();
+    world.until("the status again", |state| state.calls["webhook"] == 2).await;
+    assert!(world.state().messages.is_empty());
+    assert_eq!(world.ledger.next_post(&place).await.unwrap(), None);
+    world.service.say(said(ADA, "I am back."));
+    world.acknowledged(2).await;
+    assert_eq!(world.ledger.next_post(&place).await.unwrap().unwrap().id, id);
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_and_not_told() {
+    let (world, place, _) = heard(Options::default()).await;
+    let options = Options { token: "EAAwrong".into(), ..world.service.options().clone() };
+    let fault = adapter(&world.service.api(), &options).send(&place, &Post::text("x")).await.unwrap_err();
+    let Fault::Refused(reason) = &fault else { panic!("{fault}") };
+    assert!(reason.contains("access token") && !reason.contains("EAAwrong"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_unreachable() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let adapter = adapter(&format!("http://{closed}/v26.0"), &Options::default());
+    let fault = adapter.send(&updates::place(ADA), &Post::text("x")).await.unwrap_err();
+    assert!(matches!(fault, Fault::Unreachable(_)), "{fault}");
+}

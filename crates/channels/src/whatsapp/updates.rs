@@ -1,0 +1,205 @@
+//! Messages of people as updates.
+
+use crate::{
+    Attachment, Content, Place, Sender, Update,
+    whatsapp::{
+        CHANNEL,
+        wire::{Card, Contact, Delivery, Interactive, Location, Media, Message, Quick, Text},
+    },
+};
+
+/// What people did, as far as it is something that an agent can be told. In the order in which it was done, which is
+/// not always the order in which it is told.
+pub(super) fn updates(delivery: &Delivery) -> Vec<Update> {
+    let mut updates: Vec<Update> =
+        delivery.messages.iter().filter_map(|message| update(message, &delivery.contacts)).collect();
+    updates.sort_by_key(|update| update.sent);
+    updates
+}
+
+/// The place in which somebody is talked to.
+pub(super) fn place(chat: &str) -> Place {
+    Place { channel: CHANNEL.to_owned(), chat: chat.to_owned(), thread: None }
+}
+
+fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
+    // What is said in a group is not said to the agent alone, and others would read the answer.
+    if message.group_id.is_some() {
+        tracing::debug!(message = message.id, "a message to a group is ignored");
+        return None;
+    }
+    let person = message.from.as_ref().or(message.from_user_id.as_ref())?;
+    let Some(content) = content(message) else {
+        tracing::debug!(message = message.id, kind = message.kind, "a message of this kind is ignored");
+        return None;
+    };
+    Some(Update {
+        id: message.id.clone(),
+        alias: None,
+        place: place(person),
+        sender: Sender { id: person.clone(), name: name(person, contacts) },
+        is_direct: true,
+        is_addressed: true,
+        message: Some(message.id.clone()),
+        sent: message.timestamp,
+        content,
+    })
+}
+
+/// What somebody calls themselves.
+fn name(person: &str, contacts: &[Contact]) -> String {
+    let is_person = |id: &Option<String>| id.as_deref() == Some(person);
+    let contact = contacts.iter().find(|contact| is_person(&contact.wa_id) || is_person(&contact.user_id));
+    let name = contact.and_then(|contact| contact.profile.as_ref()?.name.as_deref());
+    name.filter(|name| !name.trim().is_empty()).unwrap_or(person).to_owned()
+}
+
+fn content(message: &Message) -> Option<Content> {
+    match message.kind.as_str() {
+        "text" => Some(said(message.content::<Text>()?.body)),
+        "image" | "video" | "audio" | "document" | "sticker" => file(message),
+        "interactive" => {
+            let chosen: Interactive = message.content()?;
+            Some(tapped(chosen.button_reply.or(chosen.list_reply)?.id))
+        }
+        "button" => Some(tapped(message.content::<Quick>()?.payload)),
+        "location" => Some(said(location(&message.content()?))),
+        "contacts" => Some(said(cards(&message.content::<Vec<Card>>()?))),
+        _ => None,
+    }
+}
+
+fn said(text: String) -> Content {
+    Content::Said { text, files: Vec::new() }
+}
+
+fn tapped(token: String) -> Content {
+    Content::Tapped { token, receipt: None }
+}
+
+fn file(message: &Message) -> Option<Content> {
+    let media: Media = message.content()?;
+    let mime = media.mime_type.as_deref().unwrap_or("application/octet-stream");
+    // Voice comes as `audio/ogg; codecs=opus`.
+    let mime = mime.split(';').next().unwrap_or_default().trim().to_owned();
+    let name = media.filename.filter(|name| !name.trim().is_empty());
+    let name = name.unwrap_or_else(|| format!("{}.{}", message.kind, extension(&mime)));
+    let file = Attachment { reference: media.id, name, mime, size: None };
+    Some(Content::Said { text: media.caption.unwrap_or_default(), files: vec![file] })
+}
+
+/// How a file's name ends that has none.
+fn extension(mime: &str) -> &str {
+    match mime {
+        "image/jpeg" => "jpg",
+        "audio/mpeg" => "mp3",
+        "audio/mp4" => "m4a",
+        "video/3gpp" => "3gp",
+        "text/plain" => "txt",
+        _ => {
+            let kind = mime.rsplit('/').next().unwrap_or_default();
+            let is_short = (1..=5).contains(&kind.len()) && kind.chars().all(char::is_alphanumeric);
+            if is_short { kind } else { "bin" }
+        }
+    }
+}
+
+fn location(location: &Location) -> String {
+    let (latitude, longitude) = (location.latitude.to_string(), location.longitude.to_string());
+    let words = [location.name.clone(), location.address.clone(), Some(latitude), Some(longitude)];
+    format!("📍 {}", words.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn cards(cards: &[Card]) -> String {
+    let line = |card: &Card| {
+        let phones = card.phones.iter().map(|phone| phone.phone.as_str());
+        let words: Vec<&str> = std::iter::once(card.name.formatted_name.as_str()).chain(phones).collect();
+        format!("👤 {}", words.join(", "))
+    };
+    cards.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn delivered(messages: &[Value]) -> Vec<Update> {
+        let contacts = json!([{ "profile": { "name": "Ada" }, "wa_id": "1" }, { "user_id": "DE.2" }]);
+        let delivery = json!({ "contacts": contacts, "messages": messages });
+        updates(&serde_json::from_value(delivery).unwrap())
+    }
+
+    fn content_of(kind: &str, content: &Value) -> Option<Content> {
+        let message = json!({ "id": "m", "from": "1", "timestamp": "1", "type": kind, kind: content });
+        delivered(&[message]).pop().map(|update| update.content)
+    }
+
+    fn words(kind: &str, content: &Value) -> String {
+        match content_of(kind, content) {
+            Some(Content::Said { text, files }) if files.is_empty() => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_an_agent_can_be_told_is_told_in_words() {
+        assert_eq!(words("text", &json!({ "body": "/new" })), "/new");
+        let office = json!({ "latitude": 52.5, "longitude": 13.4, "name": "Office", "address": "Street 1" });
+        assert_eq!(words("location", &office), "📍 Office, Street 1, 52.5, 13.4");
+        let bob = json!([{ "name": { "formatted_name": "Bob" }, "phones": [{ "phone": "+1 2" }, {}] }]);
+        assert_eq!(words("contacts", &bob), "👤 Bob, +1 2");
+    }
+
+    #[test]
+    fn a_choice_is_its_token() {
+        let tapped = |token: &str| Some(tapped(token.to_owned()));
+        assert_eq!(content_of("interactive", &json!({ "button_reply": { "id": "a" } })), tapped("a"));
+        assert_eq!(
+            content_of("interactive", &json!({ "list_reply": { "id": "b", "title": "B" } })),
+            tapped("b")
+        );
+        assert_eq!(content_of("button", &json!({ "payload": "c", "text": "C" })), tapped("c"));
+        assert_eq!(content_of("interactive", &json!({ "nfm_reply": {} })), None);
+    }
+
+    #[test]
+    fn a_file_has_a_name_and_a_kind() {
+        let file = |kind: &str, content: Value| match content_of(kind, &content) {
+            Some(Content::Said { files, .. }) => (files[0].name.clone(), files[0].mime.clone()),
+            other => panic!("{other:?}"),
+        };
+        let named = |name: &str, mime: &str| (name.to_owned(), mime.to_owned());
+        let voice = json!({ "id": "9", "mime_type": "audio/ogg; codecs=opus", "voice": true });
+        assert_eq!(file("audio", voice), named("audio.ogg", "audio/ogg"));
+        assert_eq!(
+            file("image", json!({ "id": "9", "mime_type": "image/jpeg" })),
+            named("image.jpg", "image/jpeg")
+        );
+        assert_eq!(
+            file("sticker", json!({ "id": "9", "mime_type": "image/webp" })),
+            named("sticker.webp", "image/webp")
+        );
+        let unknown = named("document.bin", "application/octet-stream");
+        assert_eq!(file("document", json!({ "id": "9", "filename": " " })), unknown);
+        assert_eq!(content_of("image", &json!({ "mime_type": "image/jpeg" })), None, "it cannot be fetched");
+    }
+
+    #[test]
+    fn what_was_done_first_comes_first_and_everybody_has_a_name() {
+        let said = |id: &str, at: Value| json!({ "id": id, "from": "1", "timestamp": at, "type": "text", "text": { "body": id } });
+        let mut nobody = said("d", json!(5));
+        nobody["from"] = Value::Null;
+        let mut shy = nobody.clone();
+        shy["from_user_id"] = json!("DE.2");
+        let updates =
+            delivered(&[said("b", json!("2")), said("a", json!(1)), said("c", json!("2")), nobody, shy]);
+        let order: Vec<_> =
+            updates.iter().map(|it| (it.id.as_str(), it.sender.name.as_str(), it.sent)).collect();
+        assert_eq!(
+            order,
+            [("a", "Ada", 1_000), ("b", "Ada", 2_000), ("c", "Ada", 2_000), ("d", "DE.2", 5_000)]
+        );
+    }
+}

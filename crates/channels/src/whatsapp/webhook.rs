@@ -1,0 +1,123 @@
+//! Calls that WhatsApp makes to us: one when the webhook is set up, and then one for whatever happens.
+
+use http::{HeaderMap, Method, StatusCode};
+use reqwest::Url;
+use ring::hmac;
+
+use super::{
+    WhatsApp, graph,
+    updates::{place, updates},
+    wire::{Body, Delivery, Status},
+};
+use crate::{
+    Inbox, Sent, ledger,
+    webhook::{Call, Reply},
+};
+
+/// Where the signature of the body is.
+const SIGNATURE: &str = "x-hub-signature-256";
+
+/// What is sent back when the webhook is set up is far shorter.
+const MAX_CHALLENGE: usize = 1_024;
+
+impl WhatsApp {
+    pub(super) async fn answer(&self, call: &Call, inbox: &Inbox) -> Reply {
+        match call.method {
+            Method::GET => self.verify(&call.query),
+            Method::POST if self.is_genuine(&call.headers, &call.body) => self.take(&call.body, inbox).await,
+            Method::POST => {
+                tracing::warn!("a call to the webhook of WhatsApp is not signed with the app's secret");
+                Reply::refused()
+            }
+            _ => Reply::absent(),
+        }
+    }
+
+    /// The webhook is being set up: whoever knows the word is answered with what they sent.
+    fn verify(&self, query: &str) -> Reply {
+        let value = |name: &str| {
+            let url = Url::parse(&format!("http://webhook/?{query}")).ok()?;
+            url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+        };
+        let token = value("hub.verify_token").unwrap_or_default();
+        let is_known = hmac::verify(&self.secret, token.as_bytes(), self.verification.as_ref()).is_ok();
+        let challenge = value("hub.challenge").filter(|challenge| challenge.len() <= MAX_CHALLENGE);
+        match challenge {
+            Some(challenge) if is_known && value("hub.mode").as_deref() == Some("subscribe") => {
+                tracing::info!("the webhook of WhatsApp is set up");
+                Reply::text(StatusCode::OK, challenge)
+            }
+            _ => {
+                tracing::warn!("somebody tried to set up the webhook of WhatsApp with a wrong verify token");
+                Reply::refused()
+            }
+        }
+    }
+
+    fn is_genuine(&self, headers: &HeaderMap, body: &[u8]) -> bool {
+        let signature =
+            headers.get(SIGNATURE).and_then(|value| unhex(value.to_str().ok()?.strip_prefix("sha256=")?));
+        signature.is_some_and(|signature| hmac::verify(&self.secret, body, &signature).is_ok())
+    }
+
+    /// Stores everything that people did to our number before it says yes. If something cannot be stored nothing of it
+    /// is, and it comes again.
+    async fn take(&self, body: &[u8], inbox: &Inbox) -> Reply {
+        let Ok(body) = serde_json::from_slice::<Body>(body) else {
+            tracing::warn!("a call to the webhook of WhatsApp is signed but cannot be read");
+            return Reply::malformed();
+        };
+        let deliveries: Vec<Delivery> =
+            body.deliveries().filter(|delivery| delivery.metadata.phone_number_id == self.number).collect();
+        match store(&deliveries, inbox).await {
+            Ok(true) => Reply::done(),
+            Ok(false) => Reply::failed(),
+            Err(error) => {
+                tracing::error!(%error, "an update of WhatsApp could not be stored");
+                Reply::failed()
+            }
+        }
+    }
+}
+
+/// Returns whether everything is stored.
+async fn store(deliveries: &[Delivery], inbox: &Inbox) -> Result<bool, ledger::Error> {
+    inbox.accept_all(deliveries.iter().flat_map(updates).collect()).await?;
+    let mut is_stored = true;
+    for status in deliveries.iter().flat_map(|delivery| &delivery.statuses) {
+        is_stored &= attend(status, inbox).await?;
+    }
+    Ok(is_stored)
+}
+
+/// What we said may fail long after it was taken: then it is logged, and if all that is missing is a word of the person,
+/// it is said again when they write. Returns whether that is noted.
+async fn attend(status: &Status, inbox: &Inbox) -> Result<bool, ledger::Error> {
+    if status.became != "failed" {
+        return Ok(true);
+    }
+    for trouble in &status.errors {
+        tracing::warn!(
+            message = status.id,
+            code = trouble.code,
+            "a message was not delivered: {}",
+            trouble.message
+        );
+    }
+    let is_too_late = status.errors.iter().any(|trouble| trouble.code == graph::TOO_LATE);
+    match status.recipient_id.as_ref().or(status.recipient_user_id.as_ref()) {
+        Some(person) if is_too_late => {
+            inbox.unseen(&place(person), &Sent(status.id.clone()), status.timestamp).await
+        }
+        _ => Ok(true),
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| u8::try_from(char::from(digit).to_digit(16)?).ok();
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(byte).collect()
+}
