@@ -40,6 +40,16 @@ impl Home {
         self.root.path().join("project")
     }
 
+    /// The folder of the user's own configuration, which need not be there.
+    pub fn configuration(&self) -> PathBuf {
+        self.root.path().join("home/config/opencode")
+    }
+
+    /// The directory in which the server keeps what it stores.
+    pub fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
     /// Starts the server and waits until it says that it listens.
     pub async fn start(&self) -> Result<Baton> {
         let begun = Instant::now();
@@ -68,7 +78,7 @@ impl Home {
         let mut command = Command::new(&self.program);
         command
             .args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"])
-            .arg(self.root.path().join("data"))
+            .arg(self.data())
             .current_dir(self.project())
             .env("HOME", &home)
             .env("XDG_STATE_HOME", home.join("state"))
@@ -94,7 +104,7 @@ impl Home {
                 })
                 .sum()
         }
-        below(&self.root.path().join("data"))
+        below(&self.data())
     }
 }
 

@@ -41,15 +41,16 @@ impl Runners for Cast {
         .boxed()
     }
 
-    /// `hello` and `init` say their arguments.
+    /// `hello`, `init` and `continue` say their arguments, `stop` nothing.
     fn command<'a>(
         &'a self,
         _: &'a Session,
         input: &'a CommandInput,
     ) -> BoxFuture<'a, Result<PromptInput, Unresolved>> {
         async move {
-            if !["hello", "init"].contains(&input.command.as_str()) {
-                let (name, known) = (input.command.clone(), "hello, init".into());
+            const KNOWN: [&str; 4] = ["continue", "hello", "init", "stop"];
+            if !KNOWN.contains(&input.command.as_str()) {
+                let (name, known) = (input.command.clone(), KNOWN.join(", "));
                 return Err(Unresolved::Command { name, known });
             }
             let mut prompt = PromptInput::text(&input.arguments);
@@ -91,14 +92,12 @@ async fn play(turn: Turn) -> TurnEnd {
             say(&turn, &format!("{answer:?}")).await;
         }
         "todo" => {
-            let todo = |content: &str, status: &str| Todo {
-                content: content.into(),
-                status: status.into(),
-                priority: "high".into(),
-                extra: Extra::new(),
-            };
             let todos = vec![todo("Write it", "completed"), todo("Test it", "pending")];
             turn.emit(AgentEvent::Todos(todos)).await;
+        }
+        "plan" => {
+            say(&turn, "Planned").await;
+            turn.emit(AgentEvent::Todos(vec![todo("Work", "pending")])).await;
         }
         "child" => {
             let spec = ChildSpec { title: "A child".into(), prompt: "hello".into(), ..ChildSpec::default() };
@@ -108,6 +107,10 @@ async fn play(turn: Turn) -> TurnEnd {
     }
     finish(&turn).await;
     TurnEnd::Completed
+}
+
+fn todo(content: &str, status: &str) -> Todo {
+    Todo { content: content.into(), status: status.into(), priority: "high".into(), extra: Extra::new() }
 }
 
 async fn say(turn: &Turn, text: &str) {

@@ -8,6 +8,7 @@
 mod accept;
 mod fan_out;
 mod latency;
+mod plugins;
 mod relay;
 mod start;
 mod table;
@@ -46,6 +47,10 @@ async fn main() -> Result<()> {
     }
     if wanted("turns") {
         turns::measure(&program, &mut table).await?;
+    }
+    if wanted("plugins") {
+        let turns = std::env::args().nth(2).map_or(Ok(plugins::TURNS), |count| count.parse());
+        plugins::measure(&program, &mut table, turns.context("how many turns is no number")?).await?;
     }
     print!("{table}");
     Ok(())

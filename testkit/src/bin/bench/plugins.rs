@@ -1,0 +1,181 @@
+//! What plugins add to a turn: nothing, a hook in Rust, ten hooks in JavaScript.
+//!
+//! Each kind has a server of its own, and all of them run their turns in turn, so that whatever slows down the machine
+//! meanwhile slows down all alike. A second server without plugins shows how much of a difference means nothing.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use protocol::EventBody;
+use testkit::{
+    calls::Calls,
+    process::{Baton, Home},
+    watch::Watch,
+};
+
+use crate::table::{Table, millis, percentile};
+
+/// Turns of each kind, unless somebody says how many.
+pub(crate) const TURNS: usize = 200;
+
+/// Hooks in JavaScript. Each is a plugin of its own and is called once in a turn.
+const HOOKS: usize = 10;
+
+/// What each of them adds to an answer.
+const MARK: &str = " hooked";
+
+/// Where Baton keeps what plugins import. These import nothing, so stand-ins save asking the registry for it.
+const RUNTIME: &str = "cache/plugins/runtime-1.18.33-1.2.1/node_modules";
+
+/// Turns that are waited for until the plugins are loaded.
+const PATIENCE: usize = 50;
+
+/// The kinds of servers, with what is said about each.
+const KINDS: [(Kind, &str, &str); 4] = [
+    (Kind::None, "a turn without plugins", "prompt to idle, scenario `simple`"),
+    (
+        Kind::Control,
+        "added by nothing",
+        "a second server without plugins: what the measurement cannot tell apart",
+    ),
+    (
+        Kind::Rust,
+        "added by a Rust hook",
+        "auto-commit, which looks at what the turn has changed and finds nothing",
+    ),
+    (
+        Kind::JavaScript,
+        "added by ten JS hooks",
+        "ten plugins with `experimental.text.complete`, called one after the other",
+    ),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    None,
+    Control,
+    Rust,
+    JavaScript,
+}
+
+pub(crate) async fn measure(program: &Path, table: &mut Table, turns: usize) -> Result<()> {
+    let mut subjects = Vec::new();
+    for (kind, ..) in KINDS {
+        subjects.push(Subject::start(program, kind).await?);
+    }
+    for first in 0..turns {
+        // Whoever is first has the warmest caches, or the coldest: everybody is, equally often.
+        for offset in 0..subjects.len() {
+            let at = (first + offset) % subjects.len();
+            if let Some(subject) = subjects.get_mut(at) {
+                let (_, time) = subject.turn().await?;
+                subject.times.push(time);
+            }
+        }
+    }
+    let mut usual = None;
+    for (subject, (_, name, how)) in subjects.into_iter().zip(KINDS) {
+        let spread = subject.end().await?;
+        let how = format!("p50 / p95 of {turns}, {how}");
+        match usual {
+            None => table.row(name, format!("{} / {}", millis(spread.0), millis(spread.1)), how),
+            Some(usual) => table.row(name, compared(spread, usual), how),
+        }
+        usual = usual.or(Some(spread));
+    }
+    Ok(())
+}
+
+/// Times at 50 and 95 in a hundred.
+type Spread = (Duration, Duration);
+
+/// How much longer it takes, and how many times as long.
+fn compared((low, high): Spread, (usual_low, usual_high): Spread) -> String {
+    let more = |it: Duration, usual: Duration| (it.as_secs_f64() - usual.as_secs_f64()) * 1_000.0;
+    let times = |it: Duration, usual: Duration| it.as_secs_f64() / usual.as_secs_f64();
+    format!(
+        "{:+.2} ms / {:+.2} ms, {:.2} / {:.2} times as long",
+        more(low, usual_low),
+        more(high, usual_high),
+        times(low, usual_low),
+        times(high, usual_high)
+    )
+}
+
+/// A server, and how long its turns took.
+struct Subject {
+    server: Baton,
+    calls: Calls,
+    watch: Watch,
+    times: Vec<Duration>,
+    _home: Home,
+}
+
+impl Subject {
+    async fn start(program: &Path, kind: Kind) -> Result<Self> {
+        let home = Home::new(program)?;
+        match kind {
+            Kind::None | Kind::Control => {}
+            Kind::Rust => std::fs::write(home.project().join("baton.json"), r#"{ "auto_commit": true }"#)?,
+            Kind::JavaScript => put_plugins(&home)?,
+        }
+        let server = home.start().await?;
+        let watch = Watch::connect(&server.url, "/global/event", None).await?;
+        let calls = Calls::new(&server.url);
+        let mut subject = Self { server, calls, watch, times: Vec::new(), _home: home };
+        subject.warm_up(if kind == Kind::JavaScript { HOOKS } else { 0 }).await?;
+        Ok(subject)
+    }
+
+    /// Runs turns until all of its plugins are called in one.
+    async fn warm_up(&mut self, hooks: usize) -> Result<()> {
+        for _ in 0..PATIENCE {
+            let (session, _) = self.turn().await?;
+            let messages = self.calls.get(&format!("/session/{session}/message")).await?;
+            if messages.to_string().matches(MARK).count() == hooks {
+                return Ok(());
+            }
+        }
+        bail!("the plugins are not called: is Node or Bun in the search path?")
+    }
+
+    /// One turn in a session of its own, and how long it took from the prompt to idle.
+    async fn turn(&mut self) -> Result<(String, Duration)> {
+        let session = self.calls.session().await?;
+        let begun = Instant::now();
+        self.calls.prompt(&session, "simple", None).await?;
+        loop {
+            let seen = self.watch.next().await?.context("the stream ended")?;
+            if matches!(seen.event.body, EventBody::SessionIdle(_)) {
+                return Ok((session, begun.elapsed()));
+            }
+        }
+    }
+
+    /// Ends the server and sums up.
+    async fn end(mut self) -> Result<Spread> {
+        self.server.terminate().await?;
+        Ok((percentile(&mut self.times, 0.5), percentile(&mut self.times, 0.95)))
+    }
+}
+
+/// Ten plugins of the user's.
+fn put_plugins(home: &Home) -> Result<()> {
+    let folder = home.configuration().join("plugin");
+    std::fs::create_dir_all(&folder)?;
+    for number in 0..HOOKS {
+        let hook = format!("async (_input, output) => {{ output.text += \"{MARK}\" }}");
+        let plugin =
+            format!("export const Hooked = async () => ({{ \"experimental.text.complete\": {hook} }})\n");
+        std::fs::write(folder.join(format!("hook-{number}.js")), plugin)?;
+    }
+    for package in ["@opencode-ai/plugin", "amaro"] {
+        let folder = home.data().join(RUNTIME).join(package);
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("package.json"), "{}")?;
+    }
+    Ok(())
+}
