@@ -4,4 +4,5 @@
 //! see, what goes wrong on purpose, and a control interface over HTTP for tests in other languages.
 
 pub mod stage;
+pub mod telegram;
 pub mod whatsapp;

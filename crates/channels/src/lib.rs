@@ -18,6 +18,7 @@ pub mod post;
 pub mod settings;
 pub mod slack;
 pub mod split;
+pub mod telegram;
 pub mod update;
 pub mod webhook;
 pub mod whatsapp;

@@ -1,0 +1,245 @@
+//! Telegram, by its Bot API.
+//!
+//! Updates are fetched by long polls, or pushed to a webhook; either way each is in the ledger before Telegram may
+//! forget it. Words are sent as Telegram's HTML, and as they are if Telegram cannot read that.
+
+mod api;
+mod form;
+mod poll;
+mod read;
+mod say;
+#[cfg(test)]
+mod tests;
+mod webhook;
+mod wire;
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use self::{
+    api::{Api, Body, Trouble},
+    poll::Pace,
+    read::Bot,
+    say::Dress,
+    webhook::Hook,
+};
+use crate::{
+    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
+    adapter::Answer,
+    settings,
+    webhook::{Call, Reply},
+};
+
+const CHANNEL: &str = "telegram";
+
+/// "Is typing" is shown for five seconds.
+const TYPING: Duration = Duration::from_secs(4);
+
+/// Twenty messages and edits a minute are allowed in a group.
+const EDITS: Duration = Duration::from_secs(3);
+
+/// More would not be shown by all programs that people use.
+const BUTTONS: usize = 60;
+
+/// What a bot can fetch, and what it can send.
+const MAX_DOWNLOAD: u64 = 20 << 20;
+const MAX_UPLOAD: u64 = 50 << 20;
+
+/// What is offered to people who type a slash.
+const COMMANDS: [(&str, &str); 12] = [
+    ("status", "What the agent does right now"),
+    ("cancel", "Stop what it does"),
+    ("stop", "Stop, and drop what waits"),
+    ("new", "Begin a new session"),
+    ("sessions", "List the sessions"),
+    ("use", "Go on with a session of the list"),
+    ("model", "List or choose models"),
+    ("agent", "List or choose agents"),
+    ("last", "The last answer again"),
+    ("diff", "What was changed, as a file"),
+    ("skip", "Dismiss a question"),
+    ("help", "What can be done here"),
+];
+
+/// A bot of Telegram.
+pub struct Telegram {
+    api: Api,
+    bot: OnceCell<Bot>,
+    hook: Option<Hook>,
+    pace: Pace,
+}
+
+impl fmt::Debug for Telegram {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Telegram").field("bot", &self.bot.get()).finish_non_exhaustive()
+    }
+}
+
+impl Telegram {
+    /// A bot with these settings; an error if they cannot be right.
+    pub fn new(settings: &settings::Telegram) -> Result<Self, Fault> {
+        let hook = settings.webhook.as_ref().map(Hook::new).transpose()?;
+        Ok(Self { api: Api::new(settings)?, bot: OnceCell::new(), hook, pace: Pace::default() })
+    }
+
+    /// Who we are. Telegram is asked once.
+    async fn bot(&self) -> Result<&Bot, Trouble> {
+        let ask = async || {
+            let user: wire::User = self.api.call("getMe", &json!({})).await?;
+            let username = user.username.unwrap_or_default();
+            tracing::info!(username, "Telegram knows the bot");
+            Ok(Bot { id: user.id, username })
+        };
+        self.bot.get_or_try_init(ask).await
+    }
+
+    /// Says who we are and how we want to be told.
+    async fn introduce(&self) -> Result<&Bot, Trouble> {
+        let bot = self.bot().await?;
+        match &self.hook {
+            Some(hook) => self.api.call::<Value>("setWebhook", &hook.registration()).await.map(drop)?,
+            // If this fails and matters, polls will say so.
+            None => best_effort(self.api.call("deleteWebhook", &json!({})).await, "deleteWebhook"),
+        }
+        let command = |(name, words): (&str, &str)| json!({"command": name, "description": words});
+        let commands = json!({"commands": COMMANDS.map(command)});
+        best_effort(self.api.call("setMyCommands", &commands).await, "setMyCommands");
+        Ok(bot)
+    }
+
+    async fn listen(&self, inbox: &Inbox) -> Fault {
+        let mut tries = 0;
+        let bot = loop {
+            match self.introduce().await {
+                Ok(bot) => break bot,
+                Err(trouble) if self.hook.is_some() && trouble.is(400, "") => return trouble.into(),
+                Err(trouble) => match self.pace.after(&trouble, &mut tries) {
+                    Ok(pause) => tokio::time::sleep(pause).await,
+                    Err(fault) => return fault,
+                },
+            }
+        };
+        if self.hook.is_some() {
+            return std::future::pending().await;
+        }
+        self.poll(bot, inbox).await
+    }
+
+    /// Calls a method with words in Telegram's HTML; with plain words, if Telegram cannot show those. It has certainly
+    /// not done what it refuses with one of these reasons.
+    async fn say(&self, method: &str, words: impl Fn(Dress) -> Body) -> Result<Value, Trouble> {
+        let trouble = match self.api.submit(method, words(Dress::Html)).await {
+            Ok(value) => return Ok(value),
+            Err(trouble) => trouble,
+        };
+        let is_unreadable = ["parse entities", "too long", "text is empty", "must be non-empty"]
+            .iter()
+            .any(|reason| trouble.is(400, reason));
+        if !is_unreadable {
+            return Err(trouble);
+        }
+        tracing::warn!(fault = %Fault::from(trouble), "Telegram could not show a text; it is sent as it is");
+        self.api.submit(method, words(Dress::Plain)).await
+    }
+}
+
+fn best_effort(result: Result<Value, Trouble>, method: &str) {
+    if let Err(trouble) = result {
+        tracing::debug!(method, fault = %Fault::from(trouble), "Telegram did not do this");
+    }
+}
+
+/// Takes a refusal for success if it means that there was nothing to do.
+fn forgive(result: Result<Value, Trouble>, reasons: &[&str]) -> Result<(), Fault> {
+    match result {
+        Err(trouble) if !reasons.iter().any(|reason| trouble.is(400, reason)) => Err(trouble.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The message that was sent.
+fn sent(message: &Value) -> Result<Sent, Fault> {
+    let id = message.get("message_id").and_then(Value::as_i64);
+    id.map(|id| Sent(id.to_string())).ok_or_else(|| Fault::Uncertain("a message without an id".to_owned()))
+}
+
+impl Adapter for Telegram {
+    fn channel(&self) -> &'static str {
+        CHANNEL
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            typing: Some(TYPING),
+            edit: Some(EDITS),
+            buttons: BUTTONS,
+            threads: true,
+            streaming: true,
+            files: Some(MAX_UPLOAD),
+            text: say::TEXT,
+        }
+    }
+
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        Box::pin(self.listen(inbox))
+    }
+
+    fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
+        Box::pin(self.called(call, inbox))
+    }
+
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+        Box::pin(async move {
+            let method = if post.file.is_some() { "sendDocument" } else { "sendMessage" };
+            sent(&self.say(method, |dress| say::message(place, post, dress)).await?)
+        })
+    }
+
+    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let method = if post.file.is_some() { "editMessageCaption" } else { "editMessageText" };
+            let result = self.say(method, |dress| say::edit(place, sent, post, dress)).await;
+            forgive(result, &["message is not modified"])
+        })
+    }
+
+    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let result = self.api.call("deleteMessage", &say::removal(place, sent)).await;
+            forgive(result, &["message to delete not found"])
+        })
+    }
+
+    fn typing<'a>(&'a self, place: &'a Place, _message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move { forgive(self.api.call("sendChatAction", &say::typing(place)).await, &[]) })
+    }
+
+    fn understood<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let result = self.api.call("answerCallbackQuery", &say::receipt(receipt, words)).await;
+            // After a while nobody waits for it any more.
+            forgive(result, &["query is too old", "query ID is invalid"])
+        })
+    }
+
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+        Box::pin(async move {
+            let limit = limit.min(MAX_DOWNLOAD);
+            if let Some(size) = file.size.filter(|size| *size > limit) {
+                return Err(Fault::Refused(format!("{size} bytes are more than {limit}")));
+            }
+            let found: wire::File = self.api.call("getFile", &json!({"file_id": file.reference})).await?;
+            let path =
+                found.file_path.ok_or_else(|| Fault::Refused("the file is not there any more".to_owned()))?;
+            self.api.fetch(&path, limit).await
+        })
+    }
+
+    fn split(&self, text: &str) -> Vec<String> {
+        say::pieces(text)
+    }
+}

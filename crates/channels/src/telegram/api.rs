@@ -1,0 +1,167 @@
+//! Calls to Telegram's interface. The token is part of every address, so no address may ever be told.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{StatusCode, header::CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    form::Form,
+    wire::{self, Parameters},
+};
+use crate::{
+    Fault, calls,
+    settings::{self, Secret},
+};
+
+/// How long the transfer of a file may take.
+const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Why a call did not succeed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Telegram said no, with a code, in its own words.
+    No { code: u16, words: String, parameters: Parameters },
+    /// There was no answer, or none of Telegram's.
+    Fault(Fault),
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Trouble> for Fault {
+    fn from(trouble: Trouble) -> Self {
+        let (code, words, parameters) = match trouble {
+            Trouble::Fault(fault) => return fault,
+            Trouble::No { code, words, parameters } => (code, words, parameters),
+        };
+        if let Some(seconds) = parameters.retry_after {
+            return Self::Busy { after: Duration::from_secs(seconds) };
+        }
+        if let Some(chat) = parameters.migrate_to_chat_id {
+            return Self::Refused(format!("the group has become another one, with the id {chat}: {words}"));
+        }
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST);
+        calls::refusal(status, &http::HeaderMap::new(), words)
+    }
+}
+
+impl Trouble {
+    /// Whether Telegram said no with this code and these words among others.
+    pub(super) fn is(&self, expected: u16, part: &str) -> bool {
+        matches!(self, Self::No { code, words, .. } if *code == expected && words.contains(part))
+    }
+}
+
+/// What a method is told.
+#[derive(Debug)]
+pub(super) enum Body {
+    Json(Value),
+    /// With a file.
+    Form(Form),
+}
+
+/// A bot's access to the interface.
+#[derive(Debug)]
+pub(super) struct Api {
+    http: reqwest::Client,
+    address: String,
+    token: Secret,
+}
+
+impl Api {
+    pub(super) fn new(settings: &settings::Telegram) -> Result<Self, Fault> {
+        let token = settings.token.reveal();
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '-');
+        if token.is_empty() || !token.chars().all(is_plain) {
+            return Err(Fault::Refused(
+                "the token of the Telegram bot is empty or has characters that no token has".to_owned(),
+            ));
+        }
+        let address = settings.api.trim_end_matches('/').to_owned();
+        Ok(Self { http: calls::client(&address)?, address, token: settings.token.clone() })
+    }
+
+    /// Calls a method.
+    pub(super) async fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T, Trouble> {
+        self.finish(self.http.post(self.method(method)).json(body)).await
+    }
+
+    /// Calls a method that may take longer than others.
+    pub(super) async fn wait<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        body: &Value,
+        longest: Duration,
+    ) -> Result<T, Trouble> {
+        self.finish(self.http.post(self.method(method)).json(body).timeout(longest)).await
+    }
+
+    /// Calls a method with a body of either kind.
+    pub(super) async fn submit(&self, method: &str, body: Body) -> Result<Value, Trouble> {
+        match body {
+            Body::Json(body) => self.call(method, &body).await,
+            Body::Form(form) => {
+                let (mime, body) = form.finish();
+                let call = self.http.post(self.method(method)).header(CONTENT_TYPE, mime).body(body);
+                self.finish(call.timeout(TRANSFER_TIMEOUT)).await
+            }
+        }
+    }
+
+    /// Fetches a file, if it is not longer than `limit` bytes.
+    pub(super) async fn fetch(&self, path: &str, limit: u64) -> Result<Bytes, Fault> {
+        let address = format!("{}/file/bot{}/{path}", self.address, self.token.reveal());
+        let answer = self.http.get(address).timeout(TRANSFER_TIMEOUT).send().await.map_err(calls::fault)?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(calls::refusal(
+                status,
+                answer.headers(),
+                format!("a file: HTTP {}", status.as_u16()),
+            ));
+        }
+        calls::body(answer, limit).await
+    }
+
+    fn method(&self, method: &str) -> String {
+        format!("{}/bot{}/{method}", self.address, self.token.reveal())
+    }
+
+    async fn finish<T: DeserializeOwned>(&self, call: RequestBuilder) -> Result<T, Trouble> {
+        let answer = call.send().await.map_err(calls::fault)?;
+        let result = self.read(answer).await?;
+        serde_json::from_value(result).map_err(|error| {
+            Trouble::Fault(Fault::Uncertain(format!("an answer that cannot be understood: {error}")))
+        })
+    }
+
+    async fn read(&self, answer: Response) -> Result<Value, Trouble> {
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = calls::body(answer, calls::MAX_ANSWER).await?;
+        match serde_json::from_slice::<wire::Answer>(&body) {
+            Ok(answer) if answer.ok => Ok(answer.result),
+            Ok(answer) if answer.error_code.is_some() || !status.is_success() => Err(Trouble::No {
+                code: answer.error_code.unwrap_or(status.as_u16()),
+                words: self.hide(&answer.description),
+                parameters: answer.parameters,
+            }),
+            // Not Telegram, but something between us.
+            _ if !status.is_success() => {
+                Err(calls::refusal(status, &headers, format!("HTTP {}", status.as_u16())).into())
+            }
+            _ => Err(Fault::Uncertain("an answer that is not Telegram's".to_owned()).into()),
+        }
+    }
+
+    /// Words of the service, in which the token must not be repeated.
+    fn hide(&self, words: &str) -> String {
+        words.replace(self.token.reveal(), "…")
+    }
+}

@@ -1,0 +1,269 @@
+//! What people do in Telegram, in our words.
+
+use protocol::Millis;
+
+use super::{CHANNEL, wire};
+use crate::{Attachment, Content, Place, Sender, Update};
+
+/// The bot, as Telegram knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bot {
+    pub id: i64,
+    pub username: String,
+}
+
+impl Bot {
+    /// What an update means. None if it is not for us.
+    pub(super) fn read(&self, update: wire::Update, now: Millis) -> Option<Update> {
+        let id = format!("{}/{}", self.id, update.update_id);
+        if let Some(query) = update.callback_query {
+            return tapped(id, query, now);
+        }
+        self.said(id, update.message?)
+    }
+
+    fn said(&self, id: String, mut message: wire::Message) -> Option<Update> {
+        let from = message.from.take().filter(|from| !from.is_bot)?;
+        let files = files(&message);
+        let said = message.text.take().or_else(|| message.caption.take()).unwrap_or_default();
+        let is_direct = message.chat.kind == "private";
+        let (text, is_called) = match command(&said) {
+            Some(command) if !command.is_for(&self.username) => return None,
+            Some(command) => (command.text, true),
+            None => self.without_mention(&said),
+        };
+        if text.is_empty() && files.is_empty() {
+            return None;
+        }
+        Some(Update {
+            id,
+            alias: None,
+            place: place(&message),
+            sender: sender(&from),
+            is_direct,
+            is_addressed: is_direct || is_called || self.is_answered(&message),
+            message: Some(message.message_id.to_string()),
+            sent: message.date.saturating_mul(1_000),
+            content: Content::Said { text, files },
+        })
+    }
+
+    /// Whether a message answers one of the bot's.
+    fn is_answered(&self, message: &wire::Message) -> bool {
+        let Some(answered) = &message.reply_to_message else { return false };
+        answered.forum_topic_created.is_none()
+            && answered.from.as_ref().is_some_and(|from| from.id == self.id)
+    }
+
+    /// Words without the bot's name before or after them, and whether it is named at all.
+    fn without_mention(&self, said: &str) -> (String, bool) {
+        let said = said.trim();
+        let name = format!("@{}", self.username.to_ascii_lowercase());
+        if self.username.is_empty() || !is_named(said, &name) {
+            return (said.to_owned(), false);
+        }
+        let lower = said.to_ascii_lowercase();
+        let mut rest = said;
+        if is_named(lower.get(..name.len()).unwrap_or_default(), &name) && !goes_on(&lower, name.len()) {
+            rest = said.get(name.len()..).unwrap_or_default().trim_start_matches([',', ':', ' ', '\n', '\t']);
+        } else if lower.ends_with(&name) {
+            rest = said.get(..said.len() - name.len()).unwrap_or_default().trim_end();
+        }
+        (rest.to_owned(), true)
+    }
+}
+
+/// Whether a name stands in a text by itself.
+fn is_named(text: &str, name: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices(name).any(|(at, _)| {
+        let before = lower.get(..at).and_then(|it| it.chars().next_back());
+        !before.is_some_and(is_word) && !goes_on(&lower, at + name.len())
+    })
+}
+
+fn goes_on(text: &str, at: usize) -> bool {
+    text.get(at..).and_then(|it| it.chars().next()).is_some_and(is_word)
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// A command at the beginning of a text.
+struct Command {
+    /// For which bot, if it says so.
+    bot: Option<String>,
+    /// The text without that.
+    text: String,
+}
+
+impl Command {
+    fn is_for(&self, username: &str) -> bool {
+        self.bot.as_deref().is_none_or(|bot| bot.eq_ignore_ascii_case(username))
+    }
+}
+
+/// Reads `/name@bot words`. A path such as `/usr/bin` is no command.
+fn command(said: &str) -> Option<Command> {
+    let said = said.trim();
+    let end = said.find(char::is_whitespace).unwrap_or(said.len());
+    let (first, words) = said.split_at(end);
+    let (name, bot) = match first.strip_prefix('/')?.split_once('@') {
+        Some((name, bot)) => (name, Some(bot.to_owned())),
+        None => (first.strip_prefix('/')?, None),
+    };
+    let is_name = !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+    is_name.then(|| Command { bot, text: format!("/{name}{words}") })
+}
+
+fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update> {
+    let message = query.message?;
+    if query.from.is_bot {
+        return None;
+    }
+    Some(Update {
+        id,
+        alias: None,
+        place: place(&message),
+        sender: sender(&query.from),
+        is_direct: message.chat.kind == "private",
+        is_addressed: true,
+        message: Some(message.message_id.to_string()),
+        // Telegram tells when the message was sent, and not when its button was chosen.
+        sent: now,
+        content: Content::Tapped { token: query.data?, receipt: Some(query.id) },
+    })
+}
+
+fn place(message: &wire::Message) -> Place {
+    let thread = message.message_thread_id.filter(|_| message.is_topic_message);
+    Place {
+        channel: CHANNEL.to_owned(),
+        chat: message.chat.id.to_string(),
+        thread: thread.map(|thread| thread.to_string()),
+    }
+}
+
+fn sender(user: &wire::User) -> Sender {
+    let name = match (&user.last_name, &user.username) {
+        (Some(last), _) => format!("{} {last}", user.first_name),
+        (None, Some(username)) if user.first_name.is_empty() => username.clone(),
+        _ => user.first_name.clone(),
+    };
+    Sender { id: user.id.to_string(), name: name.trim().to_owned() }
+}
+
+/// What came with a message. Of a picture only the largest size counts.
+fn files(message: &wire::Message) -> Vec<Attachment> {
+    let photo = message.photo.iter().max_by_key(|it| (it.width * it.height, it.file_size));
+    let files = [
+        (photo, "photo.jpg", "image/jpeg"),
+        (message.document.as_ref(), "document", "application/octet-stream"),
+        (message.voice.as_ref(), "voice.ogg", "audio/ogg"),
+        (message.audio.as_ref(), "audio.mp3", "audio/mpeg"),
+        (message.video.as_ref(), "video.mp4", "video/mp4"),
+        (message.video_note.as_ref(), "video.mp4", "video/mp4"),
+    ];
+    files.into_iter().filter_map(|(file, name, mime)| attachment(file?, name, mime)).collect()
+}
+
+fn attachment(file: &wire::File, name: &str, mime: &str) -> Option<Attachment> {
+    (!file.file_id.is_empty()).then(|| Attachment {
+        reference: file.file_id.clone(),
+        name: file.file_name.clone().unwrap_or_else(|| name.to_owned()),
+        mime: file.mime_type.clone().unwrap_or_else(|| mime.to_owned()),
+        size: file.file_size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What a message in a group means to `@baton_bot`, whose number is 42.
+    fn read(fields: Value) -> Option<Update> {
+        let mut message = json!({
+            "message_id": 3, "date": 5, "chat": {"id": -7, "type": "supergroup"},
+            "from": {"id": 1, "first_name": "Ada", "last_name": "Lovelace"},
+        });
+        let (Value::Object(message_fields), Value::Object(fields)) = (&mut message, fields) else { panic!() };
+        message_fields.extend(fields);
+        let update = serde_json::from_value(json!({"update_id": 9, "message": message})).unwrap();
+        Bot { id: 42, username: "baton_bot".to_owned() }.read(update, 77)
+    }
+
+    fn said(text: &str) -> Option<(String, bool)> {
+        let update = read(json!({"text": text}))?;
+        let Content::Said { text, .. } = update.content else { panic!() };
+        Some((text, update.is_addressed))
+    }
+
+    #[test]
+    fn commands_lose_the_bots_name_and_others_are_ignored() {
+        assert_eq!(said("/new"), Some(("/new".into(), true)));
+        assert_eq!(said("/model@Baton_Bot demo/hello"), Some(("/model demo/hello".into(), true)));
+        assert_eq!(said("/model@other_bot demo/hello"), None);
+        assert_eq!(said("/usr/bin is missing"), Some(("/usr/bin is missing".into(), false)));
+    }
+
+    #[test]
+    fn a_mention_is_cut_off_where_it_is_a_form_of_address() {
+        assert_eq!(said("@baton_bot, hello"), Some(("hello".into(), true)));
+        assert_eq!(said("hello @BATON_BOT"), Some(("hello".into(), true)));
+        assert_eq!(said("ask @baton_bot about it"), Some(("ask @baton_bot about it".into(), true)));
+        assert_eq!(said("@baton_bots hello"), Some(("@baton_bots hello".into(), false)));
+        assert_eq!(said("mail ada@baton_bot"), Some(("mail ada@baton_bot".into(), false)));
+        assert_eq!(said("é@baton_bot"), Some(("é@baton_bot".into(), false)));
+        assert_eq!(said("@baton_bot"), None);
+        assert_eq!(said("hello"), Some(("hello".into(), false)));
+    }
+
+    #[test]
+    fn an_answer_to_the_bot_is_meant_for_it() {
+        let is_addressed = |answered: Value| {
+            read(json!({"text": "yes", "reply_to_message": answered})).unwrap().is_addressed
+        };
+        assert!(is_addressed(json!({"from": {"id": 42, "is_bot": true}})));
+        assert!(!is_addressed(json!({"from": {"id": 43}})));
+        // Whatever is said in a topic that the bot opened looks like an answer to it.
+        assert!(!is_addressed(json!({"from": {"id": 42}, "forum_topic_created": {"name": "work"}})));
+    }
+
+    #[test]
+    fn only_a_topic_is_a_place_of_its_own() {
+        let thread = |fields: Value| read(fields).unwrap().place.thread;
+        assert_eq!(
+            thread(json!({"text": "a", "message_thread_id": 5, "is_topic_message": true})),
+            Some("5".into())
+        );
+        assert_eq!(thread(json!({"text": "a", "message_thread_id": 5})), None);
+    }
+
+    #[test]
+    fn what_nobody_said_is_ignored() {
+        for nothing in [
+            json!({"text": "hello", "from": {"id": 2, "is_bot": true}}),
+            json!({"text": "hello", "from": null}),
+            json!({"sticker": {"file_id": "s"}}),
+            json!({"new_chat_members": []}),
+        ] {
+            assert_eq!(read(nothing.clone()), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn files_keep_what_is_known_of_them() {
+        let update = read(json!({
+            "caption": "look", "video": {"file_id": "v", "file_size": 9},
+            "document": {"file_id": "d", "file_name": "a.rs", "mime_type": "text/rust"},
+            "audio": {"file_id": ""},
+        }));
+        let Some(Update { content: Content::Said { text, files }, sender, .. }) = update else { panic!() };
+        assert_eq!((text.as_str(), sender.name.as_str()), ("look", "Ada Lovelace"));
+        let files: Vec<_> = files.iter().map(|it| (it.name.as_str(), it.mime.as_str(), it.size)).collect();
+        assert_eq!(files, [("a.rs", "text/rust", None), ("video.mp4", "video/mp4", Some(9))]);
+    }
+}

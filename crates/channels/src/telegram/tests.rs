@@ -1,0 +1,162 @@
+//! The adapter against a server that is as strict as Telegram's.
+
+mod receive;
+mod send;
+mod webhook;
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::platforms::{
+    stage::{Fault as Planned, Platform as _, Said},
+    telegram::{Options, Telegram as Fake},
+};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
+
+use super::*;
+use crate::{
+    Button, Content, Document, Update,
+    ledger::Ledger,
+    settings::{Secret, TelegramWebhook},
+};
+
+/// How long a test waits for what has to come.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A test does not wait for anything longer than it has to.
+const PACE: Pace = Pace {
+    poll: Duration::from_secs(50),
+    grace: Duration::from_secs(15),
+    idle: Duration::from_millis(5),
+    least: Duration::from_millis(5),
+    most: Duration::from_millis(20),
+    conflict: Duration::from_millis(50),
+};
+
+const TOKEN: &str = "4200:fake-token";
+const SECRET: &str = "webhook-secret_1";
+
+struct World {
+    fake: Arc<Fake>,
+    directory: TempDir,
+    settings: settings::Telegram,
+    pace: Pace,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let fake = Fake::start(options).await.unwrap();
+        let settings = json!({"token": TOKEN, "api": format!("{}/", fake.address())});
+        Self {
+            fake,
+            directory: tempfile::tempdir().unwrap(),
+            settings: serde_json::from_value(settings).unwrap(),
+            pace: PACE,
+        }
+    }
+
+    fn adapter(&self) -> Telegram {
+        Telegram { pace: self.pace, ..Telegram::new(&self.settings).unwrap() }
+    }
+
+    /// Starts a gateway that does nothing but receive.
+    fn receive(&self) -> Gateway {
+        let path = self.directory.path().join("channels.db");
+        let ledger = Arc::new(Ledger::open(&path, Arc::new(|| 1_000_000)).unwrap());
+        let (inbox, news) = Inbox::new(Arc::clone(&ledger));
+        let adapter = Arc::new(self.adapter());
+        let (listener, to) = (Arc::clone(&adapter), inbox.clone());
+        let task = tokio::spawn(async move { listener.receive(&to).await });
+        Gateway { ledger, inbox, news, adapter, task }
+    }
+
+    fn say(&self, text: &str) -> String {
+        self.fake.say(ada(text))
+    }
+
+    /// Waits until a method was called so often.
+    async fn called(&self, method: &str, times: usize) {
+        let enough = |count: &usize| *count >= times;
+        let stage = self.fake.stage();
+        stage.until(method, |it| it.calls.get(method).filter(|it| enough(it)).copied()).await.unwrap();
+    }
+
+    fn plan(&self, method: &str, fault: Planned) {
+        self.fake.stage().plan(&testkit::platforms::stage::Planned {
+            method: method.into(),
+            times: 1,
+            fault,
+        });
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.fake.stage().state().problems
+    }
+}
+
+struct Gateway {
+    ledger: Arc<Ledger>,
+    inbox: Inbox,
+    news: mpsc::Receiver<Place>,
+    adapter: Arc<Telegram>,
+    task: JoinHandle<Fault>,
+}
+
+impl Gateway {
+    /// The updates of the place in which something happens next.
+    async fn next(&mut self) -> Vec<Update> {
+        let place = timeout(PATIENCE, self.news.recv()).await.unwrap().unwrap();
+        self.stored(&place).await
+    }
+
+    async fn stored(&self, place: &Place) -> Vec<Update> {
+        let kept = self.ledger.open_updates(place).await.unwrap();
+        kept.into_iter().map(|kept| kept.update).collect()
+    }
+
+    /// Why it gave up.
+    async fn fault(self) -> Fault {
+        timeout(PATIENCE, self.task).await.unwrap().unwrap()
+    }
+
+    /// Stops it, as if it had been killed.
+    async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+fn ada(text: &str) -> Said {
+    Said { chat: "7".into(), from: "1".into(), name: "Ada".into(), text: text.into(), ..Said::default() }
+}
+
+fn place() -> Place {
+    Place { channel: "telegram".into(), chat: "7".into(), thread: None }
+}
+
+fn text(update: &Update) -> &str {
+    match &update.content {
+        Content::Said { text, .. } => text,
+        other => panic!("nothing was said: {other:?}"),
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_right_are_told_without_secrets() {
+    let settings = |value: Value| serde_json::from_value::<settings::Telegram>(value).unwrap();
+    for bad in [
+        json!({"token": ""}),
+        json!({"token": "12:with/slash"}),
+        json!({"token": "12:hidden", "api": "ftp://somewhere"}),
+        json!({"token": "12:hidden", "webhook": {"url": "https://a.example", "secret": "not allowed!"}}),
+        json!({"token": "12:hidden", "webhook": {"url": "https://a.example", "secret": ""}}),
+    ] {
+        let fault = Telegram::new(&settings(bad)).unwrap_err().to_string();
+        assert!(!["slash", "hidden", "not allowed!"].iter().any(|it| fault.contains(it)), "{fault}");
+    }
+}

@@ -1,0 +1,172 @@
+//! What people do comes in by long polls: all of it, once, in order.
+
+use super::*;
+
+#[tokio::test]
+async fn what_is_said_is_stored_before_it_is_confirmed() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    let message = world.say("hello");
+    let updates = gateway.next().await;
+    assert_eq!(updates.len(), 1);
+    let update = &updates[0];
+    assert_eq!((text(update), &update.message), ("hello", &Some(message)));
+    assert_eq!((update.id.as_str(), &update.place), ("4200/1", &place()));
+    assert_eq!((update.sender.id.as_str(), update.sender.name.as_str()), ("1", "Ada"));
+    assert!(update.is_direct && update.is_addressed && update.sent > 0);
+    // Only the next poll confirms.
+    let acknowledged = |state: &testkit::platforms::stage::State| (state.acknowledged == 1).then_some(());
+    world.fake.stage().until("the confirmation", acknowledged).await.unwrap();
+    assert_eq!(gateway.inbox.bookmark("telegram/4200").await.unwrap().as_deref(), Some("2"));
+    assert!(world.problems().is_empty());
+}
+
+#[tokio::test]
+async fn a_restart_neither_loses_nor_repeats() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    world.say("one");
+    assert_eq!(gateway.next().await.len(), 1);
+    gateway.stop().await;
+    world.say("two");
+    let mut gateway = world.receive();
+    let texts: Vec<String> = gateway.next().await.iter().map(|it| text(it).to_owned()).collect();
+    assert_eq!(texts, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn the_same_update_twice_is_one() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    world.say("one");
+    assert_eq!(gateway.next().await.len(), 1);
+    world.fake.repeat();
+    world.say("two");
+    let updates = gateway.next().await;
+    assert_eq!(updates.iter().map(text).collect::<Vec<_>>(), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn another_bots_offset_is_not_used() {
+    let world = World::new().await;
+    let gateway = world.receive();
+    gateway.inbox.set_bookmark("telegram/99", "1000".into()).await.unwrap();
+    gateway.stop().await;
+    world.say("hello");
+    assert_eq!(world.receive().next().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_wrong_token_ends_it_with_a_clear_fault() {
+    let mut world = World::new().await;
+    world.settings.token = Secret::new("4200:wrong-token");
+    let fault = world.receive().fault().await;
+    let told = fault.to_string();
+    assert!(matches!(fault, Fault::Refused(_)) && told.contains("token is wrong"), "{told}");
+    assert!(!told.contains("wrong-token"));
+}
+
+#[tokio::test]
+async fn failures_are_tried_again() {
+    let world = World::new().await;
+    for fault in [Planned::Unavailable, Planned::Broken, Planned::Cut, Planned::Busy { after: 0 }] {
+        world.plan("getMe", fault);
+        world.plan("getUpdates", fault);
+    }
+    let mut gateway = world.receive();
+    world.say("hello");
+    assert_eq!(text(&gateway.next().await[0]), "hello");
+    assert_eq!(world.fake.stage().state().calls["getMe"], 5);
+}
+
+#[tokio::test]
+async fn a_poll_that_hangs_is_given_up() {
+    let mut world = World::new().await;
+    world.pace = Pace { poll: Duration::ZERO, grace: Duration::from_millis(50), ..PACE };
+    world.plan("getUpdates", Planned::Hold);
+    let mut gateway = world.receive();
+    world.called("getUpdates", 2).await;
+    world.say("hello");
+    assert_eq!(text(&gateway.next().await[0]), "hello");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_wait_is_not_asked_all_the_time() {
+    let mut world = World::new().await;
+    world.pace = Pace { poll: Duration::ZERO, idle: Duration::from_millis(40), ..PACE };
+    let started = std::time::Instant::now();
+    let _gateway = world.receive();
+    world.called("getUpdates", 4).await;
+    assert!(started.elapsed() >= Duration::from_millis(120));
+}
+
+#[tokio::test]
+async fn two_pollers_are_told_and_go_on() {
+    let world = World::new().await;
+    let mut first = world.receive();
+    world.called("getUpdates", 1).await;
+    let other = World { directory: tempfile::tempdir().unwrap(), fake: Arc::clone(&world.fake), ..world };
+    let mut second = other.receive();
+    // Each ends the other's poll.
+    other.called("getUpdates", 4).await;
+    other.say("hello");
+    let heard = timeout(PATIENCE, async {
+        tokio::select! { updates = first.next() => updates, updates = second.next() => updates }
+    });
+    assert_eq!(text(&heard.await.unwrap()[0]), "hello");
+}
+
+#[tokio::test]
+async fn a_webhook_that_was_set_is_taken_away() {
+    let world = World::new().await;
+    let hook = json!({"url": "http://127.0.0.1:9/telegram"});
+    let _: Value = world.adapter().api.call("setWebhook", &hook).await.unwrap();
+    let mut gateway = world.receive();
+    world.called("getUpdates", 1).await;
+    world.say("hello");
+    assert_eq!(text(&gateway.next().await[0]), "hello");
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_does_not_stop_the_rest() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    world.fake.bring(json!({"update_id": 70, "message": "nonsense"}));
+    world.fake.bring(json!({"no": "id"}));
+    world.fake.bring(json!(7));
+    world.say("hello");
+    assert_eq!(text(&gateway.next().await[0]), "hello");
+}
+
+#[tokio::test]
+async fn a_tap_knows_its_topic_and_is_understood() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    let said =
+        Said { chat: "-100".into(), thread: Some("5".into()), is_group: true, ..ada("hello @Baton_Bot") };
+    world.fake.say(said);
+    let update = gateway.next().await.remove(0);
+    assert_eq!((text(&update), update.is_direct, update.is_addressed), ("hello", false, true));
+    assert_eq!(update.place.thread.as_deref(), Some("5"));
+    let button = Button { label: "Allow".into(), token: "t1".into() };
+    let post = Post { buttons: vec![button], ..Post::text("May I?") };
+    let sent = gateway.adapter.send(&update.place, &post).await.unwrap();
+    let tap = testkit::platforms::stage::Tap {
+        message: sent.0.clone(),
+        label: "Allow".into(),
+        from: "1".into(),
+        name: "Ada".into(),
+    };
+    world.fake.tap(tap);
+    let tapped = gateway.next().await.remove(1);
+    assert_eq!((&tapped.place, tapped.message.as_deref()), (&update.place, Some(sent.0.as_str())));
+    assert_eq!(tapped.sent, 1_000_000, "the message's own time says nothing about the tap");
+    let Content::Tapped { token, receipt } = &tapped.content else { panic!("{tapped:?}") };
+    assert_eq!(token, "t1");
+    let receipt = receipt.as_deref().unwrap();
+    gateway.adapter.understood(receipt, Some("Allowed")).await.unwrap();
+    assert_eq!(world.fake.stage().state().understood, ["Allowed"]);
+    // Nobody waits for a second answer, which is no fault.
+    gateway.adapter.understood(receipt, None).await.unwrap();
+    assert!(world.problems().is_empty(), "{:?}", world.problems());
+}

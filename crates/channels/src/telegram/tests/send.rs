@@ -1,0 +1,200 @@
+//! What is said arrives as it was meant, and what goes wrong is told for what it is.
+
+use bytes::Bytes;
+use testkit::platforms::stage::{GivenFile, Shown};
+
+use super::*;
+
+/// A world in which Ada has said something, so that she can be spoken to.
+async fn met(options: Options) -> (World, Telegram) {
+    let world = World::with(options).await;
+    world.say("hello");
+    let adapter = world.adapter();
+    (world, adapter)
+}
+
+fn shown(world: &World) -> Vec<Shown> {
+    world.fake.stage().state().messages
+}
+
+#[tokio::test]
+async fn words_are_sent_as_html_and_answer_a_message() {
+    let (world, adapter) = met(Options::default()).await;
+    let post = Post { reply_to: Some("1".into()), ..Post::text("**Done** & `dusted`") };
+    adapter.send(&place(), &post).await.unwrap();
+    let gone = Post { reply_to: Some("999".into()), ..Post::text("Again") };
+    adapter.send(&place(), &gone).await.unwrap();
+    let shown = shown(&world);
+    assert_eq!(shown[0].text, "<b>Done</b> &amp; <code>dusted</code>");
+    assert_eq!((&shown[0].reply_to, &shown[1].reply_to), (&Some("1".into()), &None));
+    assert!(world.problems().is_empty());
+}
+
+#[tokio::test]
+async fn what_telegram_cannot_read_is_sent_as_it_is() {
+    let (world, adapter) =
+        met(Options { unknown_tags: vec!["blockquote".into()], ..Options::default() }).await;
+    let sent = adapter.send(&place(), &Post::text("> quoted")).await.unwrap();
+    assert_eq!(shown(&world)[0].text, "> quoted");
+    adapter.edit(&place(), &sent, &Post::text("> other")).await.unwrap();
+    let file = Document { name: "a.txt".into(), mime: "text/plain".into(), text: "a".into() };
+    adapter.send(&place(), &Post { file: Some(file), ..Post::text("> file") }).await.unwrap();
+    let texts: Vec<String> = shown(&world).into_iter().map(|it| it.text).collect();
+    assert_eq!(texts, ["> other", "> file"]);
+    assert_eq!(world.fake.stage().state().calls["sendMessage"], 2);
+}
+
+#[tokio::test]
+async fn a_long_answer_fits_when_it_is_cut() {
+    let (world, adapter) = met(Options::default()).await;
+    let code = "    let x = \"<&>\"; // 😀\n".repeat(300);
+    let pieces = adapter.split(&format!("Look:\n\n```rust\n{code}```\n\nThat is **all**."));
+    assert!(pieces.len() > 1);
+    for piece in &pieces {
+        adapter.send(&place(), &Post::text(piece)).await.unwrap();
+    }
+    assert_eq!(shown(&world).len(), pieces.len());
+    assert!(shown(&world).iter().all(|it| it.text.contains("<pre><code class=\"language-rust\">")));
+    assert!(world.problems().is_empty(), "{:?}", world.problems());
+    let fault = adapter.send(&place(), &Post::text("x".repeat(5_000))).await.unwrap_err();
+    assert!(matches!(fault, Fault::Refused(_)), "{fault}");
+}
+
+#[tokio::test]
+async fn a_message_is_edited_and_taken_back() {
+    let (world, adapter) = met(Options::default()).await;
+    let button = Button { label: "Yes".into(), token: "x".repeat(40) };
+    let post = Post { buttons: vec![button], ..Post::text("Shall I?") };
+    let sent = adapter.send(&place(), &post).await.unwrap();
+    // That nothing changes is no fault.
+    adapter.edit(&place(), &sent, &post).await.unwrap();
+    adapter.edit(&place(), &sent, &Post::text("Yes.")).await.unwrap();
+    let message = shown(&world).remove(0);
+    assert_eq!((message.text.as_str(), message.before.len(), message.buttons.len()), ("Yes.", 1, 0));
+    adapter.remove(&place(), &sent).await.unwrap();
+    adapter.remove(&place(), &sent).await.unwrap();
+    assert!(shown(&world)[0].is_removed);
+    assert!(matches!(adapter.edit(&place(), &sent, &post).await, Err(Fault::Refused(_))));
+    assert!(world.problems().is_empty(), "{:?}", world.problems());
+}
+
+#[tokio::test]
+async fn a_file_comes_with_its_caption_and_buttons() {
+    let (world, adapter) = met(Options::default()).await;
+    let file = Document {
+        name: "changes \"1\".diff".into(),
+        mime: "text/x-diff".into(),
+        text: "-a\n+b\r\n--baton-\n".into(),
+    };
+    let button = Button { label: "Allow".into(), token: "t".into() };
+    let post = Post {
+        file: Some(file.clone()),
+        buttons: vec![button],
+        reply_to: Some("1".into()),
+        ..Post::text("**word** ".repeat(300))
+    };
+    let sent = adapter.send(&place(), &post).await.unwrap();
+    let message = shown(&world).remove(0);
+    let got = message.file.unwrap();
+    assert_eq!((got.name.as_str(), got.text), ("changes _1_.diff", file.text));
+    assert_eq!((message.buttons.len(), message.reply_to.as_deref()), (1, Some("1")));
+    assert!(message.text.starts_with("<b>word</b>") && message.text.ends_with('…'), "{}", message.text);
+    adapter.edit(&place(), &sent, &Post { buttons: vec![], ..post }).await.unwrap();
+    assert!(shown(&world)[0].buttons.is_empty());
+    assert!(world.problems().is_empty(), "{:?}", world.problems());
+}
+
+#[tokio::test]
+async fn topics_are_kept_apart() {
+    let (world, adapter) = met(Options::default()).await;
+    world.fake.say(Said { chat: "-5".into(), thread: Some("3".into()), is_group: true, ..ada("hello") });
+    let topic = Place { chat: "-5".into(), thread: Some("3".into()), ..place() };
+    adapter.typing(&topic, None, "").await.unwrap();
+    adapter.send(&topic, &Post::text("here")).await.unwrap();
+    assert_eq!(shown(&world)[0].thread.as_deref(), Some("3"));
+    assert_eq!(world.fake.stage().state().typing["-5"], 1);
+    let gone = Place { thread: Some("4".into()), ..topic };
+    assert!(matches!(adapter.send(&gone, &Post::text("where?")).await, Err(Fault::Refused(_))));
+}
+
+#[tokio::test]
+async fn faults_say_whether_it_may_have_been_done() {
+    let (world, adapter) = met(Options::default()).await;
+    let post = Post::text("hello");
+    let mut faults = Vec::new();
+    for fault in [Planned::Busy { after: 7 }, Planned::Unavailable, Planned::Broken, Planned::Cut] {
+        world.plan("sendMessage", fault);
+        faults.push(adapter.send(&place(), &post).await.unwrap_err());
+    }
+    assert_eq!(faults[0], Fault::Busy { after: Duration::from_secs(7) });
+    assert!(
+        matches!(&faults[1..], [Fault::Unreachable(_), Fault::Uncertain(_), Fault::Uncertain(_)]),
+        "{faults:?}"
+    );
+    assert_eq!(shown(&world).len(), 1, "what was cut was done");
+    let nobody = Place { chat: "8".into(), ..place() };
+    assert!(matches!(adapter.send(&nobody, &post).await, Err(Fault::Refused(_))));
+    assert!(faults.iter().all(|it| !it.to_string().contains("fake-token")), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_chat_that_gets_too_much_is_left_alone_for_a_while() {
+    let (_world, adapter) = met(Options { per_second: Some(1), ..Options::default() }).await;
+    adapter.send(&place(), &Post::text("one")).await.unwrap();
+    let fault = adapter.send(&place(), &Post::text("two")).await.unwrap_err();
+    assert_eq!(fault, Fault::Busy { after: Duration::from_secs(1) });
+}
+
+#[tokio::test]
+async fn a_group_that_became_another_is_told_clearly() {
+    let (world, adapter) = met(Options::default()).await;
+    world.fake.migrate("7", -1_007);
+    let fault = adapter.send(&place(), &Post::text("hello")).await.unwrap_err().to_string();
+    assert!(fault.contains("-1007"), "{fault}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_certain_not_to_have_done_it() {
+    let mut world = World::new().await;
+    world.settings.api = "http://127.0.0.1:9".into();
+    let fault = world.adapter().send(&place(), &Post::text("hello")).await.unwrap_err();
+    assert!(matches!(fault, Fault::Unreachable(_)), "{fault}");
+    assert!(!fault.to_string().contains("fake-token"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_file_is_fetched_up_to_a_limit() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    let given = |name: &str, mime: &str| GivenFile {
+        name: name.into(),
+        mime: mime.into(),
+        base64: "aGVsbG8=".into(),
+    };
+    for (name, mime) in [("notes.txt", "text/plain"), ("", "image/png"), ("", "audio/ogg")] {
+        world.fake.say(Said { file: Some(given(name, mime)), ..ada("look") });
+    }
+    let mut files = Vec::new();
+    while files.len() < 3 {
+        let updates = gateway.next().await;
+        let found = updates.iter().flat_map(|update| match &update.content {
+            Content::Said { files, .. } => files.clone(),
+            other => panic!("{other:?}"),
+        });
+        files = found.collect();
+    }
+    assert_eq!(
+        files.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
+        ["notes.txt", "photo.jpg", "voice.ogg"]
+    );
+    assert_eq!(files[1].reference, "file-2", "the largest size");
+    for file in &files {
+        assert_eq!(gateway.adapter.download(file, 1_000).await.unwrap(), Bytes::from_static(b"hello"));
+    }
+    // What a size says, and what it does not say, are both checked.
+    assert!(matches!(gateway.adapter.download(&files[0], 4).await, Err(Fault::Refused(_))));
+    let unsized_file = Attachment { size: None, ..files[0].clone() };
+    assert!(matches!(gateway.adapter.download(&unsized_file, 4).await, Err(Fault::Refused(_))));
+    let gone = Attachment { reference: "gone".into(), ..unsized_file };
+    assert!(matches!(gateway.adapter.download(&gone, 1_000).await, Err(Fault::Refused(_))));
+}

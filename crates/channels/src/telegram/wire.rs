@@ -1,0 +1,98 @@
+//! What Telegram sends, as far as it matters here. Whatever is missing or unknown is no mistake: the interface grows,
+//! and servers that stand in for it know only a part of it.
+
+#![expect(clippy::struct_field_names, reason = "the names are Telegram's")]
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Every answer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    pub ok: bool,
+    pub result: Value,
+    pub error_code: Option<u16>,
+    pub description: String,
+    pub parameters: Parameters,
+}
+
+/// What would help, when something went wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Parameters {
+    pub retry_after: Option<u64>,
+    pub migrate_to_chat_id: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct User {
+    pub id: i64,
+    pub is_bot: bool,
+    pub first_name: String,
+    pub last_name: Option<String>,
+    pub username: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Update {
+    pub update_id: i64,
+    #[serde(default)]
+    pub message: Option<Message>,
+    #[serde(default)]
+    pub callback_query: Option<CallbackQuery>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Chat {
+    pub id: i64,
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message {
+    pub message_id: i64,
+    /// Only if `is_topic_message`; else it names a thread of replies, which is no place of its own.
+    pub message_thread_id: Option<i64>,
+    pub is_topic_message: bool,
+    pub from: Option<User>,
+    pub date: i64,
+    pub chat: Chat,
+    pub text: Option<String>,
+    pub caption: Option<String>,
+    pub reply_to_message: Option<Box<Message>>,
+    /// Whatever is said in a topic is told as a reply to the message that opened it.
+    pub forum_topic_created: Option<Value>,
+    pub photo: Vec<File>,
+    pub document: Option<File>,
+    pub voice: Option<File>,
+    pub audio: Option<File>,
+    pub video: Option<File>,
+    pub video_note: Option<File>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CallbackQuery {
+    pub id: String,
+    pub from: User,
+    pub message: Option<Message>,
+    pub data: Option<String>,
+}
+
+/// A file, or one size of a picture.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct File {
+    pub file_id: String,
+    pub file_size: Option<u64>,
+    pub file_name: Option<String>,
+    pub mime_type: Option<String>,
+    pub file_path: Option<String>,
+    pub width: u64,
+    pub height: u64,
+}

@@ -1,0 +1,363 @@
+//! Telegram's Bot API.
+//!
+//! Polls wait, and confirm what came before their offset; a second poll ends the first. With a webhook, updates are
+//! pushed with the secret until they are answered with success. Calls that break a rule are refused in Telegram's words
+//! and written down.
+
+mod body;
+mod html;
+mod methods;
+mod updates;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Result;
+use axum::{
+    Json, Router,
+    body::{Body as Answer, Bytes},
+    extract::{DefaultBodyLimit, Path, State as Shared},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+    routing::{any, get},
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch};
+
+use super::stage::{Fault, GivenFile, Platform, Said, Stage, Tap, control};
+use body::Body;
+use updates::Webhook;
+
+/// The longest body of a call.
+const MAX_BODY: usize = 51 << 20;
+
+/// What can be chosen.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Options {
+    /// The bot's token, which begins with its number.
+    pub token: String,
+    /// The bot's name.
+    pub username: String,
+    /// How many messages and edits a chat may get in a second; none if that does not matter.
+    pub per_second: Option<usize>,
+    /// Tags that this server does not know, like servers that are older than they are.
+    pub unknown_tags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            token: "4200:fake-token".to_owned(),
+            username: "baton_bot".to_owned(),
+            per_second: None,
+            unknown_tags: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    fn id(&self) -> i64 {
+        self.token.split(':').next().and_then(|it| it.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Telegram {
+    stage: Stage,
+    options: Options,
+    address: String,
+    /// Grows when a poll or a push may have something to do.
+    news: watch::Sender<u64>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    last_message: i64,
+    last_update: i64,
+    /// Updates that are not confirmed.
+    waiting: VecDeque<Value>,
+    /// Updates that are delivered whatever was confirmed.
+    again: Vec<Value>,
+    last: Option<Value>,
+    /// Which kinds of updates are wanted; all, if nobody said so.
+    kinds: Option<Vec<String>>,
+    webhook: Option<Webhook>,
+    /// Which poll came last.
+    poller: u64,
+    /// Where somebody has spoken: a bot cannot begin a conversation.
+    chats: BTreeSet<String>,
+    threads: BTreeSet<(String, String)>,
+    /// Groups that have become others.
+    migrated: BTreeMap<String, i64>,
+    /// Buttons that were chosen and not answered.
+    queries: BTreeSet<String>,
+    files: BTreeMap<String, Vec<u8>>,
+    /// When each chat got something, and until when it may get nothing.
+    told: BTreeMap<String, VecDeque<Instant>>,
+    muted: BTreeMap<String, Instant>,
+}
+
+/// A call that is refused.
+#[derive(Debug)]
+struct Refusal {
+    code: u16,
+    words: String,
+    parameters: Option<Value>,
+}
+
+impl Refusal {
+    fn new(code: u16, words: impl Into<String>) -> Self {
+        Self { code, words: words.into(), parameters: None }
+    }
+
+    fn with(self, key: &str, value: impl Serialize) -> Self {
+        Self { parameters: Some(json!({key: value})), ..self }
+    }
+
+    fn wait(seconds: u64) -> Self {
+        Self::new(429, format!("Too Many Requests: retry after {seconds}")).with("retry_after", seconds)
+    }
+
+    /// Whether a careful client can meet it all the same.
+    fn is_circumstance(&self) -> bool {
+        let known = ["not modified", "not found", "parse entities", "too old", "upgraded", "Unauthorized"];
+        self.code == 429 || self.code >= 500 || known.iter().any(|it| self.words.contains(it))
+    }
+
+    fn response(self) -> Response {
+        let mut body = json!({"ok": false, "error_code": self.code, "description": self.words});
+        if let (Some(parameters), Some(body)) = (self.parameters, body.as_object_mut()) {
+            body.insert("parameters".to_owned(), parameters);
+        }
+        let status = StatusCode::from_u16(self.code).unwrap_or(StatusCode::BAD_REQUEST);
+        (status, Json(body)).into_response()
+    }
+}
+
+impl Telegram {
+    /// Starts the service on a free port.
+    pub async fn start(options: Options) -> Result<Arc<Self>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = format!("http://{}", listener.local_addr()?);
+        let news = watch::Sender::new(0);
+        let service =
+            Arc::new(Self { stage: Stage::default(), options, address, news, inner: Mutex::default() });
+        tokio::spawn(updates::push(Arc::downgrade(&service)));
+        let router = Router::new()
+            .route("/{bot}/{method}", any(call))
+            .route("/file/{bot}/{folder}/{file}", get(download))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
+            .with_state(Arc::clone(&service))
+            .merge(control(Arc::clone(&service)));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(service)
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A group becomes another one, with another id.
+    pub fn migrate(&self, chat: &str, to: i64) {
+        self.lock().migrated.insert(chat.to_owned(), to);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new_message(&self) -> i64 {
+        let mut inner = self.lock();
+        inner.last_message += 1;
+        inner.last_message
+    }
+
+    /// Refuses a chat what is too much for it.
+    fn pace(&self, chat: &str) -> Result<(), Refusal> {
+        let Some(limit) = self.options.per_second else { return Ok(()) };
+        let mut inner = self.lock();
+        let now = Instant::now();
+        if inner.muted.get(chat).is_some_and(|until| *until > now) {
+            drop(inner);
+            self.stage.problem(format!("{chat} got something before the time to wait had passed"));
+            return Err(Refusal::wait(1));
+        }
+        let told = inner.told.entry(chat.to_owned()).or_default();
+        told.retain(|at| now.duration_since(*at) < Duration::from_secs(1));
+        if told.len() >= limit {
+            inner.muted.insert(chat.to_owned(), now + Duration::from_secs(1));
+            return Err(Refusal::wait(1));
+        }
+        told.push_back(now);
+        Ok(())
+    }
+
+    /// A file that a person sends, as the bot is told about it.
+    fn keep(&self, file: &GivenFile) -> (&'static str, Value) {
+        let bytes = BASE64_STANDARD.decode(&file.base64).unwrap_or_default();
+        let mut inner = self.lock();
+        let id = format!("file-{}", inner.files.len() + 1);
+        let mut told =
+            json!({"file_id": id, "file_unique_id": id, "file_size": bytes.len(), "mime_type": file.mime});
+        inner.files.insert(id.clone(), bytes);
+        match file.mime.split('/').next() {
+            Some("image") => {
+                let small =
+                    json!({"file_id": format!("{id}-small"), "file_size": 10, "width": 90, "height": 60});
+                ("photo", json!([small, {"file_id": id, "file_size": 100, "width": 1280, "height": 853}]))
+            }
+            Some("audio") => ("voice", told),
+            _ => {
+                if let Some(told) = told.as_object_mut() {
+                    told.insert("file_name".to_owned(), file.name.clone().into());
+                }
+                ("document", told)
+            }
+        }
+    }
+}
+
+impl Platform for Telegram {
+    fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    fn say(&self, said: Said) -> String {
+        let id = self.new_message();
+        let chat: i64 = said.chat.parse().unwrap_or_default();
+        let kind = if said.is_group { "supergroup" } else { "private" };
+        let mut message = json!({
+            "message_id": id, "date": now(), "chat": {"id": chat, "type": kind}, "from": person(&said.from, &said.name),
+        });
+        let file = said.file.as_ref().map(|file| self.keep(file));
+        if let Some(message) = message.as_object_mut() {
+            let words = if file.is_some() { "caption" } else { "text" };
+            message.insert(words.to_owned(), said.text.into());
+            message.extend(file.map(|(kind, file)| (kind.to_owned(), file)));
+            if let Some(thread) = &said.thread {
+                message
+                    .insert("message_thread_id".to_owned(), thread.parse::<i64>().unwrap_or_default().into());
+                message.insert("is_topic_message".to_owned(), true.into());
+            }
+        }
+        self.lock().chats.insert(said.chat.clone());
+        if let Some(thread) = said.thread {
+            self.lock().threads.insert((said.chat, thread));
+        }
+        self.add("message", &message);
+        id.to_string()
+    }
+
+    fn tap(&self, tap: Tap) {
+        let state = self.stage.state();
+        let shown = state.messages.iter().find(|it| it.id == tap.message && !it.is_removed);
+        let button = shown.and_then(|it| it.buttons.iter().find(|button| button.label == tap.label));
+        let (Some(shown), Some(button)) = (shown, button) else {
+            return self.stage.problem(format!("{}: there is no button {}", tap.message, tap.label));
+        };
+        let chat: i64 = shown.chat.parse().unwrap_or_default();
+        let kind = if chat < 0 { "supergroup" } else { "private" };
+        let query = format!("query-{}", self.new_message());
+        self.lock().queries.insert(query.clone());
+        let thread = shown.thread.as_ref().and_then(|it| it.parse::<i64>().ok());
+        self.add(
+            "callback_query",
+            &json!({
+                "id": query, "from": person(&tap.from, &tap.name), "chat_instance": "1", "data": button.token,
+                "message": {
+                    "message_id": shown.id.parse::<i64>().unwrap_or_default(), "date": 1, "from": self.me(),
+                    "chat": {"id": chat, "type": kind}, "text": shown.text,
+                    "message_thread_id": thread, "is_topic_message": thread.is_some(),
+                },
+            }),
+        );
+    }
+
+    fn repeat(&self) {
+        let last = self.lock().last.clone();
+        if let Some(last) = last {
+            self.bring(last);
+        }
+    }
+}
+
+fn person(id: &str, name: &str) -> Value {
+    json!({"id": id.parse::<i64>().unwrap_or_default(), "is_bot": false, "first_name": name})
+}
+
+type Service = Shared<Arc<Telegram>>;
+
+async fn call(
+    Shared(service): Service,
+    Path((bot, method)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let fault = service.stage.call(&method).await;
+    let result = match perform(&service, &bot, &method, &headers, &body, fault).await {
+        Ok(result) => result,
+        Err(refusal) => {
+            if !refusal.is_circumstance() {
+                service.stage.problem(format!("{method}: {}", refusal.words));
+            }
+            return refusal.response();
+        }
+    };
+    if fault == Some(Fault::Cut) {
+        let broken = stream::iter([Err::<Bytes, _>(std::io::Error::other("cut"))]);
+        return Response::new(Answer::from_stream(broken));
+    }
+    Json(json!({"ok": true, "result": result})).into_response()
+}
+
+async fn perform(
+    service: &Telegram,
+    bot: &str,
+    method: &str,
+    headers: &HeaderMap,
+    body: &Bytes,
+    fault: Option<Fault>,
+) -> Result<Value, Refusal> {
+    if bot.strip_prefix("bot") != Some(&service.options.token) {
+        return Err(Refusal::new(401, "Unauthorized"));
+    }
+    match fault {
+        Some(Fault::Busy { after }) => return Err(Refusal::wait(after)),
+        Some(Fault::Unavailable) => return Err(Refusal::new(503, "Service Unavailable")),
+        Some(Fault::Broken) => return Err(Refusal::new(500, "Internal Server Error")),
+        _ => {}
+    }
+    let body = Body::read(headers, body).map_err(|words| Refusal::new(400, words))?;
+    service.act(method, &body).await
+}
+
+async fn download(
+    Shared(service): Service,
+    Path((bot, _, file)): Path<(String, String, String)>,
+) -> Response {
+    let _ = service.stage.call("file").await;
+    let is_known = bot.strip_prefix("bot") == Some(&service.options.token);
+    match service.lock().files.get(&file).filter(|_| is_known) {
+        Some(bytes) => bytes.clone().into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// Seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a stand-in for somebody else's server has the time of the day"
+)]
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
