@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::command::{cargo, present, run};
-use crate::repo::{Profile, Repo};
+use crate::repo::Repo;
 
 /// Formats the code, or only checks that it is formatted.
 pub(crate) fn fmt(repo: &Repo, check: bool) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn docs(repo: &Repo) -> Result<()> {
 
 /// Benchmarks the optimised binary; a debug build would measure the compiler's mood.
 pub(crate) fn bench(repo: &Repo, args: &[String]) -> Result<()> {
-    let baton = repo.build_baton(Profile::Release)?;
+    let baton = repo.build_release()?;
     run(cargo(repo.root())
         .args(["run", "--release", "-p", "testkit", "--bin", "bench", "--"])
         .args(args)

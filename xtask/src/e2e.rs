@@ -8,18 +8,18 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{self, program};
-use crate::repo::{Profile, Repo};
+use crate::repo::Repo;
 
 /// Installs what the tests import, builds the server and runs `node --test`.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let dir = repo.root().join("e2e");
     ensure!(dir.join("package.json").is_file(), "there is no e2e/package.json");
     install(&dir)?;
-    let baton = repo.build_baton(Profile::Dev)?;
+    let (baton, platforms) = repo.build_for_tests()?;
     // The files wait far more than they work, so more of them run at a time than there are cores.
     let mut node = program("node", &dir);
     node.args(["--test", "--test-concurrency=4"]).args(chosen(&dir, args)?);
-    command::run(node.env("BATON_BIN", baton))
+    command::run(node.env("BATON_BIN", baton).env("PLATFORMS_BIN", platforms))
 }
 
 /// What to tell `node --test`: the arguments, and all test files of the directory unless they name some. Left to

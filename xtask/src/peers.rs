@@ -10,7 +10,7 @@ mod sealed;
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{self, program};
-use crate::repo::{Profile, Repo};
+use crate::repo::Repo;
 use crate::{e2e, peers::sealed::Sealed};
 
 /// What has to be there before anything is built, and where it comes from.
@@ -37,12 +37,15 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
         "    opencode {}, claude {} and codex {} are installed",
         peer.version, claude.version, codex.version
     );
-    let baton = repo.build_baton(Profile::Dev)?;
+    let (baton, platforms) = repo.build_for_tests()?;
     // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
     let mut node = sealed.program("node", &tests);
     node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
     node.args(e2e::chosen(&tests, args)?);
-    node.env("BATON_BIN", baton).env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
+    node.env("BATON_BIN", baton)
+        .env("PLATFORMS_BIN", platforms)
+        .env("OPENCODE_BIN", &peer.program)
+        .env("OPENCODE_VERSION", &peer.version);
     node.env("CLAUDE_BIN", &claude.program).env("CODEX_BIN", &codex.program);
     command::run(&mut node).context("see the screens and streams above")
 }

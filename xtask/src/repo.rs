@@ -21,13 +21,6 @@ pub(crate) struct TextFile {
     pub(crate) text: String,
 }
 
-/// Which binary to build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Profile {
-    Dev,
-    Release,
-}
-
 impl Repo {
     /// Asks cargo, at run time, which workspace this is: a path baked in at compile time would be wrong in
     /// a second clone that shares the target directory.
@@ -58,15 +51,21 @@ impl Repo {
         &self.metadata
     }
 
-    /// Builds the `baton` binary and returns where cargo put it, whatever target directory is in use.
-    pub(crate) fn build_baton(&self, profile: Profile) -> Result<PathBuf> {
+    /// Builds the program as it is released and returns where cargo put it, whatever target directory is in use.
+    pub(crate) fn build_release(&self) -> Result<PathBuf> {
         let mut build = command::cargo(&self.root);
-        build.args(["build", "-p", "cli", "--message-format", "json-render-diagnostics"]);
-        if profile == Profile::Release {
-            build.arg("--release");
-        }
+        build.args(["build", "-p", "cli", "--release", "--message-format", "json-render-diagnostics"]);
         let messages = command::capture(&mut build)?;
         executable(&messages, "baton").context("cargo built no `baton` executable")
+    }
+
+    /// Builds the program and the fake chat services that tests play with; where each is.
+    pub(crate) fn build_for_tests(&self) -> Result<(PathBuf, PathBuf)> {
+        let mut build = command::cargo(&self.root);
+        build.args(["build", "-p", "cli", "-p", "testkit", "--bin", "baton", "--bin", "platforms"]);
+        let messages = command::capture(build.args(["--message-format", "json-render-diagnostics"]))?;
+        let found = |name| executable(&messages, name).with_context(|| format!("cargo built no `{name}`"));
+        Ok((found("baton")?, found("platforms")?))
     }
 
     /// Every text file that is tracked, or new and not ignored: a file that is about to be committed should

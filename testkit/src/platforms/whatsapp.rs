@@ -55,6 +55,8 @@ pub struct Options {
     pub app_secret: String,
     /// What the webhook must know when it is set up.
     pub verify_token: String,
+    /// Where it calls, if that is not said later. It is set up when there is something to tell.
+    pub webhook: Option<String>,
     /// How many messages one person may get in [`Options::pair_seconds`]; none if that does not matter.
     pub pair_limit: Option<usize>,
     /// How long that is.
@@ -70,6 +72,7 @@ impl Default for Options {
             phone_number_id: "106540352242922".to_owned(),
             app_secret: "app-secret".to_owned(),
             verify_token: "verify-token".to_owned(),
+            webhook: None,
             pair_limit: None,
             pair_seconds: 6,
             refuses_late: false,
@@ -120,9 +123,13 @@ impl WhatsApp {
 
     fn router(service: &Arc<Self>) -> Router {
         Router::new()
-            .route("/{version}/{id}/messages", post(messages))
-            .route("/{version}/{id}/media", post(media::upload))
-            .route("/{version}/{id}", get(media::describe))
+            // The version may be left out.
+            .route("/{first}/messages", post(messages))
+            .route("/{first}/{second}/messages", post(messages))
+            .route("/{first}/media", post(media::upload))
+            .route("/{first}/{second}/media", post(media::upload))
+            .route("/{first}", get(media::describe))
+            .route("/{first}/{second}", get(media::describe))
             .route("/lookaside/{id}", get(media::download))
             .route("/control/webhook", post(set_webhook))
             .route("/control/later", post(later))
@@ -315,10 +322,11 @@ type Service = Shared<Arc<WhatsApp>>;
 /// Everything a number says, and that it has read something.
 async fn messages(
     Shared(service): Service,
-    Path((_, number)): Path<(String, String)>,
+    Path(path): Path<Vec<String>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let number = path.last().cloned().unwrap_or_default();
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
         return service.refuse("messages", &Complaint::new(100, "(#100) The body is no JSON"));
     };

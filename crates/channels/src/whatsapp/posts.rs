@@ -3,9 +3,12 @@
 //! What can be chosen is shown as buttons if it fits on them, and else as a list, which takes longer labels, more of
 //! them, and as much text as any message: so a post always is one message.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use crate::{Button, Post};
+use super::TEXT;
+use crate::{Button, Post, markup::mrkdwn};
 
 /// So many buttons a message may have, this long, under so much text.
 const MAX_BUTTONS: usize = 3;
@@ -25,10 +28,11 @@ const OPEN: &str = "Choose";
 
 /// What is sent: a text, a choice, or a file that was left there under an id.
 pub(super) fn message(to: &str, post: &Post, file: Option<&str>) -> Value {
+    let text = words(&post.text);
     let (kind, content) = match file {
-        Some(id) => ("document", document(post, id)),
-        None if post.buttons.is_empty() => ("text", json!({ "body": post.text, "preview_url": false })),
-        None => ("interactive", choice(post)),
+        Some(id) => ("document", document(&text, post, id)),
+        None if post.buttons.is_empty() => ("text", json!({ "body": text, "preview_url": false })),
+        None => ("interactive", choice(&text, &post.buttons)),
     };
     // Those who have chosen a username are not known by a number; their id has a dot after the country.
     let person = if to.contains('.') { "recipient" } else { "to" };
@@ -45,37 +49,43 @@ pub(super) fn message(to: &str, post: &Post, file: Option<&str>) -> Value {
     message
 }
 
-fn document(post: &Post, id: &str) -> Value {
+/// Markdown in WhatsApp's form, unless that is too long for a message, for instance because of a wide table.
+fn words(markdown: &str) -> Cow<'_, str> {
+    let text = mrkdwn::whatsapp(markdown);
+    if TEXT.measure(&text) <= TEXT.length { text.into() } else { markdown.into() }
+}
+
+fn document(text: &str, post: &Post, id: &str) -> Value {
     let name = post.file.as_ref().map_or("file.txt", |file| file.name.as_str());
     let mut document = json!({ "id": id, "filename": name });
-    if let (false, Some(fields)) = (post.text.trim().is_empty(), document.as_object_mut()) {
-        fields.insert("caption".to_owned(), shorten(&post.text, MAX_CAPTION).into());
+    if let (false, Some(fields)) = (text.trim().is_empty(), document.as_object_mut()) {
+        fields.insert("caption".to_owned(), shorten(text, MAX_CAPTION).into());
     }
     document
 }
 
-fn choice(post: &Post) -> Value {
+fn choice(text: &str, buttons: &[Button]) -> Value {
     // There has to be a text.
-    let text = if post.text.trim().is_empty() { "…" } else { &post.text };
-    let (kind, action) = if fits_buttons(post) {
+    let text = if text.trim().is_empty() { "…" } else { text };
+    let (kind, action) = if fits_buttons(text, buttons) {
         let button = |button: &Button| json!({ "type": "reply", "reply": { "id": button.token, "title": title(button, MAX_TITLE) } });
-        ("button", json!({ "buttons": post.buttons.iter().map(button).collect::<Vec<_>>() }))
+        ("button", json!({ "buttons": buttons.iter().map(button).collect::<Vec<_>>() }))
     } else {
-        let rows: Vec<Value> = post.buttons.iter().take(MAX_ROWS).map(row).collect();
+        let rows: Vec<Value> = buttons.iter().take(MAX_ROWS).map(row).collect();
         ("list", json!({ "button": OPEN, "sections": [{ "rows": rows }] }))
     };
     json!({ "type": kind, "body": { "text": text }, "action": action })
 }
 
 /// Whether everything that can be chosen is readable on buttons, which must not look alike.
-fn fits_buttons(post: &Post) -> bool {
-    let mut labels: Vec<&str> = post.buttons.iter().map(|button| button.label.trim()).collect();
+fn fits_buttons(text: &str, buttons: &[Button]) -> bool {
+    let mut labels: Vec<&str> = buttons.iter().map(|button| button.label.trim()).collect();
     labels.sort_unstable();
     labels.dedup();
-    post.buttons.len() <= MAX_BUTTONS
-        && labels.len() == post.buttons.len()
+    buttons.len() <= MAX_BUTTONS
+        && labels.len() == buttons.len()
         && labels.iter().all(|label| length(label) <= MAX_TITLE)
-        && length(&post.text) <= MAX_BUTTONS_TEXT
+        && length(text) <= MAX_BUTTONS_TEXT
 }
 
 /// A long label is shown twice: its beginning, and below it as much as there is room for.
@@ -137,6 +147,16 @@ mod tests {
             "text": { "body": "Hello.", "preview_url": false }, "context": { "message_id": "wamid.1" },
         });
         assert_eq!(message("4917", &post, None), expected);
+    }
+
+    #[test]
+    fn markdown_is_put_into_whatsapps_form_if_that_fits() {
+        let body = |text: &str| {
+            message("4917", &Post::text(text), None)["text"]["body"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(body("**Done**, see [it](https://example.com)"), "*Done*, see it (https://example.com)");
+        let wide = format!("| a | b |\n|---|---|\n{}", "| 1 | 2 |\n".repeat(400));
+        assert!(TEXT.measure(&body(&wide)) <= TEXT.length);
     }
 
     #[test]

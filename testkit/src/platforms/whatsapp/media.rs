@@ -59,10 +59,11 @@ type Service = Shared<Arc<WhatsApp>>;
 /// `POST /{number}/media`.
 pub(super) async fn upload(
     Shared(service): Service,
-    Path((_, number)): Path<(String, String)>,
+    Path(path): Path<Vec<String>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let number = path.last().cloned().unwrap_or_default();
     let fault = match service.admit("media", &headers).await {
         Ok(fault) => fault,
         Err(response) => return response,
@@ -143,9 +144,10 @@ fn field(part: &[u8]) -> Option<Field<'_>> {
 /// `GET /{id}`: where a file is.
 pub(super) async fn describe(
     Shared(service): Service,
-    Path((_, id)): Path<(String, String)>,
+    Path(path): Path<Vec<String>>,
     headers: HeaderMap,
 ) -> Response {
+    let id = path.last().cloned().unwrap_or_default();
     let fault = match service.admit("media.url", &headers).await {
         Ok(fault) => fault,
         Err(response) => return response,

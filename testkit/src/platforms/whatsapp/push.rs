@@ -159,10 +159,16 @@ pub(super) async fn deliver(service: Weak<WhatsApp>, mut queue: mpsc::UnboundedR
 }
 
 async fn call(service: &Arc<WhatsApp>, http: &reqwest::Client, push: &Push) {
+    let is_subscribed = service.lock().webhook.is_some() || service.options.webhook.is_some();
+    if !is_subscribed {
+        return;
+    }
     let mut pause = PAUSE;
     for _ in 0..ATTEMPTS {
-        let webhook = service.lock().webhook.clone();
-        let Some(webhook) = webhook else { return };
+        let Some(webhook) = webhook(service).await else {
+            pause = wait(pause).await;
+            continue;
+        };
         let call = http.post(webhook).timeout(ANSWER).body(push.body.clone());
         let call =
             call.header("content-type", "application/json").header("x-hub-signature-256", &push.signature);
@@ -179,10 +185,26 @@ async fn call(service: &Arc<WhatsApp>, http: &reqwest::Client, push: &Push) {
             }),
             Err(_) => {}
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = wait(pause).await;
     }
     service.stage.problem("webhook: an update was never taken");
+}
+
+/// Where to call; nowhere as long as what is there does not know the verify token.
+async fn webhook(service: &WhatsApp) -> Option<String> {
+    let webhook = service.lock().webhook.clone();
+    if webhook.is_some() {
+        return webhook;
+    }
+    let webhook = service.options.webhook.clone()?;
+    service.set_webhook(&webhook).await.ok()?;
+    Some(webhook)
+}
+
+/// Waits, and says how long to wait the next time.
+async fn wait(pause: Duration) -> Duration {
+    tokio::time::sleep(pause).await;
+    (pause * 2).min(LONGEST_PAUSE)
 }
 
 /// Seconds since 1970.

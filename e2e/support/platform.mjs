@@ -1,0 +1,61 @@
+// Starts a fake chat service (`testkit/src/bin/platforms.rs`) and plays the people who use it.
+
+import assert from "node:assert/strict"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync } from "node:fs"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import { within } from "./wait.mjs"
+
+// `cargo xtask e2e` says where it has just built it.
+const binary = path.resolve(
+  process.env.PLATFORMS_BIN ?? fileURLToPath(new URL("../../target/debug/platforms", import.meta.url)),
+)
+
+const START_MS = 10_000
+const LOOK_MS = 30_000
+
+export class Platform {
+  static async start(name, options = {}) {
+    assert.ok(existsSync(binary), `${binary} is missing: build it with \`cargo build -p testkit\``)
+    // It ends when this end of its input does.
+    const child = spawn(binary, [name, JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] })
+    child.stdout.setEncoding("utf8")
+    const [line] = await within(START_MS, once(child.stdout, "data"), `the fake of ${name} to start`)
+    return new Platform(child, JSON.parse(line).url)
+  }
+
+  constructor(child, url) {
+    this.child = child
+    this.url = url
+  }
+
+  async control(what, body = {}) {
+    const headers = { "content-type": "application/json" }
+    const answer = await fetch(`${this.url}/control/${what}`, { method: "POST", headers, body: JSON.stringify(body) })
+    assert.equal(answer.status, 200, await answer.clone().text())
+    return answer.json()
+  }
+
+  // What there is to see, as soon as `look` finds something in it.
+  async until(what, look) {
+    let version = 0
+    let state
+    const looking = async () => {
+      for (;;) {
+        state = await (await fetch(`${this.url}/control/state?after=${version}`)).json()
+        version = state.version
+        const found = look(state)
+        if (found) return found
+      }
+    }
+    return within(LOOK_MS, looking(), what, () => JSON.stringify(state, null, 2))
+  }
+
+  async stop() {
+    const exit = once(this.child, "exit")
+    this.child.stdin.end()
+    await exit
+  }
+}
