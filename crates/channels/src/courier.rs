@@ -15,6 +15,7 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Adapter, Place, Post,
@@ -48,6 +49,8 @@ struct Office {
     ledger: Arc<Ledger>,
     adapters: HashMap<&'static str, Arc<dyn Adapter>>,
     desks: Mutex<HashMap<Place, Arc<Desk>>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 /// Where a courier finds what to do.
@@ -86,7 +89,8 @@ impl Couriers {
     /// Couriers who say through these adapters what is in the ledger.
     pub fn new(ledger: Arc<Ledger>, adapters: &[Arc<dyn Adapter>]) -> Self {
         let adapters = adapters.iter().map(|adapter| (adapter.channel(), Arc::clone(adapter))).collect();
-        Self(Arc::new(Office { ledger, adapters, desks: Mutex::default() }))
+        let (desks, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
+        Self(Arc::new(Office { ledger, adapters, desks, tasks, stop }))
     }
 
     /// Something was put into the ledger, to be said in a place.
@@ -109,6 +113,13 @@ impl Couriers {
         self.order(place, |orders| push(&mut orders.receipts, (receipt, words)));
     }
 
+    /// Stops all couriers where they are. What was not said is said after the next start.
+    pub async fn stop(&self) {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
     /// Leaves an order at a place's desk; somebody sits there afterwards.
     fn order(&self, place: &Place, order: impl FnOnce(&mut Orders)) {
         let Some(adapter) = self.0.adapters.get(place.channel.as_str()) else {
@@ -120,7 +131,7 @@ impl Couriers {
             let desk = Arc::new(Desk::default());
             let courier =
                 work::Courier::new(place.clone(), Arc::clone(adapter), self.clone(), Arc::clone(&desk));
-            tokio::spawn(courier.run());
+            self.0.tasks.spawn(self.0.stop.clone().run_until_cancelled_owned(courier.run()));
             desk
         });
         order(&mut lock(&desk.orders));

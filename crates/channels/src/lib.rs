@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod markup;
 pub mod place;
 pub mod post;
+pub mod router;
 pub mod settings;
 pub mod slack;
 pub mod split;
@@ -22,6 +23,7 @@ pub mod telegram;
 pub mod update;
 pub mod webhook;
 pub mod whatsapp;
+mod words;
 
 pub use adapter::{Abilities, Adapter, Fault, Sent};
 pub use inbox::{Accepted, Inbox};

@@ -8,6 +8,7 @@
 pub mod answer;
 mod calls;
 pub mod check;
+mod choices;
 mod connection;
 mod envelope;
 mod error;

@@ -7,7 +7,7 @@ use protocol::{
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Ledger, PostId, posts};
+use super::{Error, Ledger, PostId, UpdateId, posts};
 use crate::{Place, Post};
 
 /// A request that waits in a place.
@@ -72,13 +72,14 @@ impl Ledger {
     }
 
     /// Changes an open request, for instance because one of its questions was answered, and says something about it,
-    /// such as the next question.
-    pub async fn advance(&self, number: i64, ask: Ask, post: Post) -> Result<(), Error> {
+    /// such as the next question. The update that answered is done with that: it must not answer the next one, too.
+    pub async fn advance(&self, number: i64, ask: Ask, post: Post, by: UpdateId) -> Result<(), Error> {
         let now = self.now();
         self.with(move |tables| {
             let posts = posts::insert(tables, &ask.place, &[post], now)?;
             let change = "UPDATE asks SET body = ?, post = ? WHERE id = ? AND is_open";
             tables.execute(change, params![serde_json::to_string(&ask)?, posts.first(), number])?;
+            tables.execute("UPDATE updates SET state = 'done' WHERE id = ?", [by])?;
             Ok(())
         })
         .await

@@ -195,9 +195,12 @@ async fn a_request_is_shown_once_and_settled_once() {
     let (number, open, post) = ledger.open_asks(&place()).await.unwrap().remove(0);
     assert_eq!(open, ask);
     let next = Ask { answers: vec![vec!["yes".into()]], ..ask };
-    ledger.advance(number, next.clone(), Post::text("and now?")).await.unwrap();
+    ledger.accept(update("a")).await.unwrap();
+    let by = ledger.open_updates(&place()).await.unwrap()[0].id;
+    ledger.advance(number, next.clone(), Post::text("and now?"), by).await.unwrap();
     let (_, open, second) = ledger.open_asks(&place()).await.unwrap().remove(0);
     assert!(open == next && second > post);
+    assert!(ledger.open_updates(&place()).await.unwrap().is_empty(), "one answer answers one question");
     assert_eq!(ledger.settle("que_1").await.unwrap(), second);
     assert_eq!(ledger.settle("que_1").await.unwrap(), None);
     assert_eq!(ledger.find_ask(number).await.unwrap(), Some((next, false)));

@@ -1,0 +1,137 @@
+//! What a person's words mean as an answer.
+
+use protocol::request::{PermissionReply, Question, QuestionOption};
+
+use crate::words::is_free;
+
+/// What somebody wrote that is no answer to a question, as a part of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NoSuchChoice(pub(super) String);
+
+/// What a text says about a permission, if it is about it at all.
+pub(super) fn permission(text: &str) -> Option<PermissionReply> {
+    let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
+    match word.as_str() {
+        "1" | "yes" | "y" | "ok" | "once" | "allow" | "👍" => Some(PermissionReply::Once),
+        "2" | "always" => Some(PermissionReply::Always),
+        "3" | "no" | "n" | "deny" | "reject" | "👎" => Some(PermissionReply::Reject),
+        _ => None,
+    }
+}
+
+/// The answer that a text gives: labels of what was chosen, or words of one's own.
+pub(super) fn question(question: &Question, text: &str) -> Result<Vec<String>, NoSuchChoice> {
+    let text = text.trim();
+    let options = &question.options;
+    // A label may be a number, or have a comma in it, so it goes first.
+    if let Some(label) = labelled(options, text).or_else(|| numbered(options, text)) {
+        return Ok(vec![label]);
+    }
+    let pieces: Vec<&str> = text.split([',', ';', '\n']).map(str::trim).filter(|it| !it.is_empty()).collect();
+    if question.multiple == Some(true)
+        && pieces.len() > 1
+        && let Some(answer) = several(question, &pieces)?
+    {
+        return Ok(answer);
+    }
+    if is_free(question) { Ok(vec![text.to_owned()]) } else { Err(NoSuchChoice(text.to_owned())) }
+}
+
+/// Several choices. Nothing, if none of the pieces is one: then it was a sentence with commas.
+fn several(question: &Question, pieces: &[&str]) -> Result<Option<Vec<String>>, NoSuchChoice> {
+    let chosen =
+        |piece: &str| labelled(&question.options, piece).or_else(|| numbered(&question.options, piece));
+    if pieces.iter().all(|piece| chosen(piece).is_none()) {
+        return Ok(None);
+    }
+    let mut answer = Vec::new();
+    for piece in pieces {
+        let label = match chosen(piece) {
+            Some(label) => label,
+            None if is_free(question) => (*piece).to_owned(),
+            None => return Err(NoSuchChoice((*piece).to_owned())),
+        };
+        if !answer.contains(&label) {
+            answer.push(label);
+        }
+    }
+    Ok(Some(answer))
+}
+
+fn labelled(options: &[QuestionOption], text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    options.iter().map(|option| &option.label).find(|label| label.trim().to_lowercase() == text).cloned()
+}
+
+fn numbered(options: &[QuestionOption], text: &str) -> Option<String> {
+    let number: usize = text.trim_start_matches('#').trim_end_matches(['.', ')']).parse().ok()?;
+    options.get(number.checked_sub(1)?).map(|option| option.label.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(labels: &[&str], multiple: bool, custom: bool) -> Question {
+        let options: Vec<_> =
+            labels.iter().map(|label| json!({ "label": label, "description": "" })).collect();
+        serde_json::from_value(json!({
+            "question": "Which?", "header": "Pick", "options": options, "multiple": multiple, "custom": custom,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_number_is_the_choice_with_that_number() {
+        let colour = asked(&["Red", "Blue"], false, true);
+        for text in ["2", " 2 ", "2.", "2)", "#2", "blue", "BLUE"] {
+            assert_eq!(question(&colour, text), Ok(vec!["Blue".to_owned()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_label_goes_before_a_number() {
+        let threads = asked(&["4", "8", "16", "32"], false, false);
+        assert_eq!(question(&threads, "4"), Ok(vec!["4".to_owned()]));
+        assert_eq!(question(&threads, "3"), Ok(vec!["16".to_owned()]));
+        let clauses = asked(&["Yes, all", "No"], true, false);
+        assert_eq!(question(&clauses, "yes, all"), Ok(vec!["Yes, all".to_owned()]));
+    }
+
+    #[test]
+    fn commas_separate_where_several_may_be_chosen() {
+        let many = asked(&["Red", "Blue", "Green"], true, false);
+        assert_eq!(question(&many, "1, green,1"), Ok(vec!["Red".to_owned(), "Green".to_owned()]));
+        assert_eq!(question(&many, "1, 7"), Err(NoSuchChoice("7".to_owned())));
+        let one = asked(&["Red", "Blue"], false, true);
+        assert_eq!(question(&one, "1, 2"), Ok(vec!["1, 2".to_owned()]));
+    }
+
+    #[test]
+    fn words_of_ones_own_count_where_they_are_allowed() {
+        let many = asked(&["Red", "Blue"], true, true);
+        assert_eq!(question(&many, "Well, neither"), Ok(vec!["Well, neither".to_owned()]));
+        assert_eq!(question(&many, "2, mauve"), Ok(vec!["Blue".to_owned(), "mauve".to_owned()]));
+        let closed = asked(&["Red", "Blue"], false, false);
+        assert_eq!(question(&closed, "mauve"), Err(NoSuchChoice("mauve".to_owned())));
+        assert!(is_free(&asked(&[], false, false)), "there has to be a way to answer");
+    }
+
+    #[test]
+    fn only_a_few_words_are_about_a_permission() {
+        for (text, reply) in [
+            ("1", PermissionReply::Once),
+            ("Yes!", PermissionReply::Once),
+            ("always", PermissionReply::Always),
+            (" 3 ", PermissionReply::Reject),
+            ("no.", PermissionReply::Reject),
+        ] {
+            assert_eq!(permission(text), Some(reply), "{text}");
+        }
+        for text in ["", "yes please do it", "4", "what is that?"] {
+            assert_eq!(permission(text), None, "{text}");
+        }
+    }
+}

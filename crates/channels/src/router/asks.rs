@@ -1,0 +1,330 @@
+//! What the agent asks: shown once, answered once, and given up in time.
+
+use client::view::Request;
+use protocol::{
+    Millis,
+    request::{PermissionReply, QuestionRequest},
+};
+
+use super::{answers, lane::Lane, taps};
+use crate::{
+    Post,
+    ledger::{self, Ask, Asked, Kept, PostId, Roles},
+    words::{self, Decision},
+};
+
+/// When a request is given up a second time, because the server could not be told the first time.
+const AGAIN: Millis = 60_000;
+
+/// A request that waits here.
+pub(super) struct Open {
+    pub(super) number: i64,
+    pub(super) ask: Ask,
+    pub(super) post: Option<PostId>,
+}
+
+/// What a person decided.
+#[derive(Debug, Clone)]
+pub(super) enum Verdict {
+    Permission(PermissionReply),
+    /// The answer to the question that is shown.
+    Answer(Vec<String>),
+    /// Neither.
+    Dismissed,
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The agent has it, or the next question is shown.
+    Taken,
+    /// It had been decided before.
+    Late,
+    /// The server could not be told.
+    Failed,
+}
+
+impl Lane {
+    /// Shows a request, unless it was shown before.
+    pub(super) async fn ask(&mut self, request: Request) -> Result<(), ledger::Error> {
+        let opens = self.open_asks().await?;
+        if opens.iter().any(|open| open.ask.asked.id() == request.id()) {
+            return self.note_asks().await;
+        }
+        let session = self.desk().client.session(request.session()).await.ok();
+        let is_child = self.run.as_ref().is_some_and(|run| run.session.as_ref() != Some(request.session()));
+        let child = session.as_ref().filter(|_| is_child).map(|session| session.title.clone());
+        let directory = session.map(|session| session.directory);
+        let asked = match request {
+            Request::Permission(request) => Asked::Permission(request),
+            Request::Question(request) if request.questions.is_empty() => return Ok(()),
+            Request::Question(request) => Asked::Question(request),
+        };
+        let abilities = self.adapter.abilities();
+        let text = match &asked {
+            Asked::Permission(request) => {
+                let has_buttons = !taps::permission_buttons(0, abilities).is_empty();
+                words::permission(request, directory.as_deref(), child.as_deref(), has_buttons)
+            }
+            Asked::Question(request) => self.question_text(request, 0, child.as_deref()),
+        };
+        let ask = Ask { place: self.place.clone(), asked, answers: Vec::new(), expires: self.deadline() };
+        let shown = ask.clone();
+        let mut pieces = self.adapter.split(&text);
+        let last = pieces.pop().unwrap_or_default();
+        let first: Vec<Post> = pieces.into_iter().map(Post::text).collect();
+        if !first.is_empty() {
+            self.ledger().say(&self.place, first).await?;
+        }
+        let post =
+            move |number| Post { buttons: taps::buttons(number, &shown, abilities), ..Post::text(last) };
+        self.ledger().ask(ask, post).await?;
+        self.desk().couriers.wake(&self.place);
+        self.note_asks().await
+    }
+
+    fn question_text(&self, request: &QuestionRequest, index: usize, child: Option<&str>) -> String {
+        let abilities = self.adapter.abilities();
+        let question = request.questions.get(index);
+        let has_buttons = question
+            .is_some_and(|question| !taps::question_buttons(0, index, question, &[], abilities).is_empty());
+        words::question(request, index, child, has_buttons)
+    }
+
+    fn deadline(&self) -> Millis {
+        let time = Millis::try_from(self.desk().settings.question_timeout_ms).unwrap_or(Millis::MAX);
+        self.ledger().now().saturating_add(time)
+    }
+
+    /// What waits here, oldest first.
+    pub(super) async fn open_asks(&self) -> Result<Vec<Open>, ledger::Error> {
+        let asks = self.ledger().open_asks(&self.place).await?;
+        Ok(asks.into_iter().map(|(number, ask, post)| Open { number, ask, post }).collect())
+    }
+
+    /// Takes note of what waits, for timers and for what is shown.
+    async fn note_asks(&mut self) -> Result<(), ledger::Error> {
+        let opens = self.open_asks().await?;
+        self.expiry = opens.iter().map(|open| open.ask.expires).min();
+        self.chosen.retain(|(number, _), _| opens.iter().any(|open| open.number == *number));
+        if let Some(run) = &mut self.run {
+            run.board.note_asking(!opens.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Takes a text as the answer to what has waited longest. Says whether it was one.
+    pub(super) async fn answer(
+        &mut self,
+        kept: &Kept,
+        text: &str,
+        roles: Roles,
+    ) -> Result<bool, ledger::Error> {
+        let Some(open) = self.open_asks().await?.into_iter().next() else { return Ok(false) };
+        let verdict = match &open.ask.asked {
+            Asked::Permission(_) => match answers::permission(text) {
+                Some(reply) => Verdict::Permission(reply),
+                None => return Ok(false),
+            },
+            // Somebody who may only decide about permissions has nothing to say here; they are told below.
+            Asked::Question(_) if !roles.prompt => return Ok(false),
+            Asked::Question(request) => {
+                let Some(question) = request.questions.get(open.ask.answers.len()) else { return Ok(false) };
+                match answers::question(question, text) {
+                    Ok(answer) => Verdict::Answer(answer),
+                    Err(answers::NoSuchChoice(choice)) => {
+                        let words = format!(
+                            "“{}” is not one of the choices 1 to {}. /skip dismisses the question.",
+                            words::excerpt(&choice, 40),
+                            question.options.len()
+                        );
+                        self.conclude(kept, vec![Post::text(words)]).await?;
+                        return Ok(true);
+                    }
+                }
+            }
+        };
+        if matches!(verdict, Verdict::Permission(_)) && !roles.approve {
+            self.conclude(kept, vec![Post::text("You may not decide about permissions.")]).await?;
+            return Ok(true);
+        }
+        let effect = self.decide(open, verdict, kept).await?;
+        let posts = match effect {
+            Effect::Taken => Vec::new(),
+            Effect::Late => vec![Post::text("That was settled already, so your answer was not needed.")],
+            Effect::Failed => {
+                vec![Post::text("The server cannot be reached right now. Please answer again in a moment.")]
+            }
+        };
+        self.conclude(kept, posts).await?;
+        Ok(true)
+    }
+
+    /// Hands a decision over. An answer that is followed by another question is done with the update that gave it.
+    pub(super) async fn decide(
+        &mut self,
+        open: Open,
+        verdict: Verdict,
+        kept: &Kept,
+    ) -> Result<Effect, ledger::Error> {
+        let by = kept.update.sender.name.as_str();
+        let client = &self.desk().client;
+        let (result, outcome) = match (&open.ask.asked, &verdict) {
+            (Asked::Permission(request), Verdict::Permission(reply)) => {
+                let decision = Decision::Said { by, answer: words::replied(*reply) };
+                let outcome = words::permission_outcome(request, decision);
+                (client.reply_permission(&request.id, *reply, None).await, outcome)
+            }
+            (Asked::Permission(request), _) => {
+                let outcome = words::permission_outcome(request, Decision::Dismissed { by });
+                (client.reply_permission(&request.id, PermissionReply::Reject, None).await, outcome)
+            }
+            (Asked::Question(request), Verdict::Answer(answer)) => {
+                let index = open.ask.answers.len();
+                let decision = Decision::Said { by, answer: &answer.join(", ") };
+                let outcome = words::question_outcome(request, index, decision);
+                let mut answers = open.ask.answers.clone();
+                answers.push(answer.clone());
+                if answers.len() < request.questions.len() {
+                    return self.next_question(open, answers, kept, outcome).await;
+                }
+                (client.reply_question(&request.id, answers).await, outcome)
+            }
+            (Asked::Question(request), _) => {
+                let index = open.ask.answers.len();
+                let outcome = words::question_outcome(request, index, Decision::Dismissed { by });
+                (client.reject_question(&request.id).await, outcome)
+            }
+        };
+        match result {
+            Ok(()) => {
+                self.settle(&open, outcome).await?;
+                Ok(Effect::Taken)
+            }
+            Err(error) if error.status() == Some(404) => {
+                self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await?;
+                Ok(Effect::Late)
+            }
+            Err(error) => {
+                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "an answer could not be handed over");
+                Ok(Effect::Failed)
+            }
+        }
+    }
+
+    async fn next_question(
+        &mut self,
+        open: Open,
+        answers: Vec<Vec<String>>,
+        kept: &Kept,
+        outcome: String,
+    ) -> Result<Effect, ledger::Error> {
+        let index = answers.len();
+        let ask = Ask { answers, expires: self.deadline(), ..open.ask };
+        let text = if let Asked::Question(request) = &ask.asked {
+            self.question_text(request, index, None)
+        } else {
+            String::new()
+        };
+        let buttons = taps::buttons(open.number, &ask, self.adapter.abilities());
+        self.ledger().advance(open.number, ask, Post { buttons, ..Post::text(text) }, kept.id).await?;
+        self.replace(open.post, outcome);
+        self.desk().couriers.wake(&self.place);
+        self.note_asks().await?;
+        Ok(Effect::Taken)
+    }
+
+    /// A request waits no longer, and what is shown of it says why.
+    async fn settle(&mut self, open: &Open, outcome: String) -> Result<(), ledger::Error> {
+        let post = self.ledger().settle(open.ask.asked.id()).await?;
+        self.replace(post, outcome);
+        self.note_asks().await
+    }
+
+    fn replace(&self, post: Option<PostId>, text: String) {
+        if let Some(post) = post {
+            self.desk().couriers.replace(&self.place, post, Post::text(text));
+        }
+    }
+
+    /// Somebody else answered it, or nobody has to any more.
+    pub(super) async fn settled_elsewhere(&mut self, id: &str) -> Result<(), ledger::Error> {
+        let open = self.open_asks().await?.into_iter().find(|open| open.ask.asked.id() == id);
+        let Some(open) = open else { return Ok(()) };
+        self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await
+    }
+
+    /// Finds out what was settled while nobody watched.
+    pub(super) async fn reconcile(&mut self) -> Result<(), ledger::Error> {
+        let opens = self.open_asks().await?;
+        if opens.is_empty() {
+            return self.note_asks().await;
+        }
+        let client = &self.desk().client;
+        let (Ok(permissions), Ok(questions)) = futures::join!(client.permissions(), client.questions())
+        else {
+            // They are still answered, or given up in time.
+            return self.note_asks().await;
+        };
+        let is_open = |id: &str| {
+            permissions.iter().any(|it| it.id.as_str() == id)
+                || questions.iter().any(|it| it.id.as_str() == id)
+        };
+        for open in opens.iter().filter(|open| !is_open(open.ask.asked.id())) {
+            self.settle(open, settled(&open.ask, Decision::Elsewhere)).await?;
+        }
+        self.note_asks().await
+    }
+
+    /// The turn was stopped, and what it asked with it.
+    pub(super) async fn drop_asks(&mut self) -> Result<(), ledger::Error> {
+        for open in self.open_asks().await? {
+            self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives up what waited too long.
+    pub(super) async fn expire(&mut self) -> Result<(), ledger::Error> {
+        let now = self.ledger().now();
+        if self.expiry.is_none_or(|expiry| expiry > now) {
+            return Ok(());
+        }
+        let mut is_left = false;
+        for open in self.open_asks().await?.into_iter().filter(|open| open.ask.expires <= now) {
+            let client = &self.desk().client;
+            let (result, what) = match &open.ask.asked {
+                Asked::Permission(request) => {
+                    let why = Some("nobody answered in time".to_owned());
+                    (client.reply_permission(&request.id, PermissionReply::Reject, why).await, "denied")
+                }
+                Asked::Question(request) => (client.reject_question(&request.id).await, "dismissed"),
+            };
+            match result {
+                Err(error) if error.is_transient() => is_left = true,
+                Err(error) if error.status() == Some(404) => {
+                    self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await?;
+                }
+                _ => {
+                    self.settle(&open, settled(&open.ask, Decision::Expired)).await?;
+                    let time = std::time::Duration::from_millis(self.desk().settings.question_timeout_ms);
+                    let time = words::lasting(time);
+                    self.say(format!("⌛ Nobody answered within {time}, so the request was {what}.")).await?;
+                }
+            }
+        }
+        self.note_asks().await?;
+        if is_left {
+            self.expiry = Some(now + AGAIN);
+        }
+        Ok(())
+    }
+}
+
+/// What a request that is settled looks like.
+fn settled(ask: &Ask, decision: Decision<'_>) -> String {
+    match &ask.asked {
+        Asked::Permission(request) => words::permission_outcome(request, decision),
+        Asked::Question(request) => words::question_outcome(request, ask.answers.len(), decision),
+    }
+}

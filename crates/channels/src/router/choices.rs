@@ -1,0 +1,133 @@
+//! What can be chosen for a place: the session that is talked to, the model, the agent.
+
+use protocol::{
+    Session,
+    agent::{Agent, AgentMode},
+    message::ModelRef,
+};
+
+use super::{
+    commands::{Said, say},
+    lane::Lane,
+    run::posts,
+};
+use crate::words;
+
+impl Lane {
+    /// Sessions that a person can go on with, newest first.
+    async fn roots(&self) -> Result<Vec<Session>, client::Error> {
+        let mut sessions = self.desk().client.sessions().await?;
+        sessions.retain(|session| session.parent_id.is_none());
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.time.updated));
+        sessions.truncate(words::SHOWN);
+        Ok(sessions)
+    }
+
+    pub(super) async fn list_sessions(&mut self) -> Said {
+        let sessions = self.roots().await?;
+        self.listed = sessions.iter().map(|session| session.id.clone()).collect();
+        let current = self.seat().await?.session;
+        let text = words::sessions(&sessions, current.as_ref(), self.ledger().now());
+        Ok(posts(&*self.adapter, &text))
+    }
+
+    pub(super) async fn use_session(&mut self, which: &str) -> Said {
+        if which.is_empty() {
+            return Ok(say("Which one? /sessions lists them; then write /use and the number."));
+        }
+        let id = match which.parse::<usize>() {
+            Ok(number) => {
+                // After a restart nobody remembers what was listed.
+                if self.listed.is_empty() {
+                    self.listed = self.roots().await?.into_iter().map(|session| session.id).collect();
+                }
+                number.checked_sub(1).and_then(|index| self.listed.get(index)).cloned()
+            }
+            Err(_) => which.parse().ok(),
+        };
+        let Some(id) = id else { return Ok(say("There is no such session. /sessions lists them.")) };
+        match self.desk().client.session(&id).await {
+            Ok(session) => {
+                self.sit(session.id).await?;
+                Ok(say(format!("Going on with “{}”.", words::excerpt(&session.title, 60))))
+            }
+            Err(error) if error.status() == Some(404) => {
+                Ok(say("There is no such session. /sessions lists them."))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn choose_model(&self, name: &str) -> Said {
+        let mut seat = self.seat().await?;
+        if name == "default" {
+            seat.model = None;
+            self.ledger().set_seat(&self.place, &seat).await?;
+            return Ok(say("The server chooses the model."));
+        }
+        let models = self.desk().client.models().await?;
+        if name.is_empty() {
+            return Ok(posts(&*self.adapter, &words::models(&models, seat.model.as_ref())));
+        }
+        let Some(model) = find_model(&models, name) else {
+            return Ok(say(format!("There is no model {}. /model lists them.", words::code(name))));
+        };
+        let said = format!("From now on: {}/{}", model.provider_id, model.model_id);
+        seat.model = Some(model.clone());
+        self.ledger().set_seat(&self.place, &seat).await?;
+        Ok(say(said))
+    }
+
+    pub(super) async fn choose_agent(&self, name: &str) -> Said {
+        let mut seat = self.seat().await?;
+        if name == "default" {
+            seat.agent = None;
+            self.ledger().set_seat(&self.place, &seat).await?;
+            return Ok(say("The server chooses the agent."));
+        }
+        let agents: Vec<Agent> = self.desk().client.agents().await?.into_iter().filter(is_offered).collect();
+        if name.is_empty() {
+            return Ok(posts(&*self.adapter, &words::agents(&agents, seat.agent.as_deref())));
+        }
+        let Some(agent) = agents.into_iter().find(|agent| agent.name.eq_ignore_ascii_case(name)) else {
+            return Ok(say(format!("There is no agent {}. /agent lists them.", words::code(name))));
+        };
+        let said = format!("From now on: {}", agent.name);
+        seat.agent = Some(agent.name);
+        self.ledger().set_seat(&self.place, &seat).await?;
+        Ok(say(said))
+    }
+}
+
+/// A model by its full name, or by its own if only one provider has it.
+fn find_model<'a>(models: &'a [ModelRef], name: &str) -> Option<&'a ModelRef> {
+    if let Some((provider, model)) = name.split_once('/') {
+        let full = models.iter().find(|it| it.provider_id == provider && it.model_id == model);
+        if full.is_some() {
+            return full;
+        }
+    }
+    let mut named = models.iter().filter(|it| it.model_id == name);
+    named.next().filter(|_| named.next().is_none())
+}
+
+fn is_offered(agent: &Agent) -> bool {
+    agent.mode != AgentMode::Subagent && agent.hidden != Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_found_by_its_full_name_or_by_its_own() {
+        let models =
+            [ModelRef::new("a", "small"), ModelRef::new("a", "x/large"), ModelRef::new("b", "small")];
+        let found = |name: &str| find_model(&models, name).map(|it| it.provider_id.as_str());
+        assert_eq!(found("b/small"), Some("b"));
+        assert_eq!(found("a/x/large"), Some("a"));
+        assert_eq!(found("x/large"), Some("a"));
+        assert_eq!(found("small"), None, "two have it");
+        assert_eq!(found("medium"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Commands: what begins with a slash.
+
+/// What a person wants done at once, whatever else goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Talk about something else.
+    New,
+    /// Stop the running turn.
+    Cancel,
+    /// Stop everything, and do not go on by itself.
+    Stop,
+    /// Go on by itself again.
+    Continue,
+    /// What goes on.
+    Status,
+    /// What can be talked about.
+    Sessions,
+    /// Talk about another of them: a number of the list, or an id.
+    Use(String),
+    /// Which models there are, or choose one.
+    Model(String),
+    /// Which agents there are, or choose one.
+    Agent(String),
+    /// The last answer again.
+    Last,
+    /// What was changed.
+    Diff,
+    /// Dismiss what is asked.
+    Skip,
+    /// What can be done.
+    Help,
+    /// Let oneself in.
+    Pair(String),
+    /// Something else.
+    Unknown(String),
+}
+
+/// The command that a text is, if it is one. A path is none.
+pub(super) fn parse(text: &str) -> Option<Command> {
+    let text = text.trim();
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let name = name.strip_prefix('/')?;
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'));
+    if !is_name {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    let rest = rest.trim().to_owned();
+    Some(match name.as_str() {
+        "new" => Command::New,
+        "cancel" => Command::Cancel,
+        "stop" => Command::Stop,
+        "continue" => Command::Continue,
+        "status" => Command::Status,
+        "sessions" => Command::Sessions,
+        "use" => Command::Use(rest),
+        "model" => Command::Model(rest),
+        "agent" => Command::Agent(rest),
+        "last" => Command::Last,
+        "diff" => Command::Diff,
+        "skip" => Command::Skip,
+        // What Telegram sends when somebody opens the chat for the first time.
+        "help" | "start" => Command::Help,
+        "pair" => Command::Pair(rest),
+        _ => Command::Unknown(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_begins_with_a_slash() {
+        assert_eq!(parse(" /New "), Some(Command::New));
+        assert_eq!(parse("/use  2"), Some(Command::Use("2".to_owned())));
+        assert_eq!(parse("/pair ABCD2345"), Some(Command::Pair("ABCD2345".to_owned())));
+        assert_eq!(parse("/start"), Some(Command::Help));
+        assert_eq!(parse("/dance now"), Some(Command::Unknown("dance".to_owned())));
+    }
+
+    #[test]
+    fn a_path_or_a_sentence_is_no_command() {
+        for text in ["", "new", "/", "/etc/hosts is wrong", "//", "/2", "say /new"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Does what a command asks for.
+
+use client::answer::Answer;
+use protocol::{
+    Message, MessageId, MessageWithParts, SessionId, continuation::ContinuationAction, project::FileDiff,
+    prompt::SessionInput,
+};
+
+use super::{
+    asks::{Effect, Verdict},
+    board::Board,
+    command::Command,
+    lane::Lane,
+    run::posts,
+};
+use crate::{
+    Document, Post,
+    ledger::{self, Asked, Kept, Roles, Seat},
+    words::{self, Situation},
+};
+
+/// What a command says, or why the server would not have it.
+pub(super) type Said = Result<Vec<Post>, Failure>;
+
+/// Why a command did not work.
+pub(super) enum Failure {
+    /// The server could not be reached, or would not do it.
+    Server(client::Error),
+    /// The ledger failed.
+    Ledger(ledger::Error),
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<ledger::Error> for Failure {
+    fn from(error: ledger::Error) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+pub(super) fn say(text: impl Into<String>) -> Vec<Post> {
+    vec![Post::text(text)]
+}
+
+impl Lane {
+    /// Does it at once, whatever else goes on, and says what came of it.
+    pub(super) async fn command(
+        &mut self,
+        kept: &Kept,
+        command: Command,
+        roles: Roles,
+    ) -> Result<(), ledger::Error> {
+        if let Command::Pair(code) = &command {
+            return self.pair(kept, code).await;
+        }
+        let is_open = matches!(command, Command::Help | Command::Status | Command::Skip);
+        if !roles.prompt && !is_open {
+            return self.conclude(kept, say("You may decide what I ask, but not give me work.")).await;
+        }
+        let posts = match self.obey(kept, command, roles).await {
+            Ok(posts) => posts,
+            Err(Failure::Server(error)) => say(words::unreachable(&error)),
+            Err(Failure::Ledger(error)) => return Err(error),
+        };
+        self.conclude(kept, posts).await
+    }
+
+    async fn obey(&mut self, kept: &Kept, command: Command, roles: Roles) -> Said {
+        match command {
+            Command::Help | Command::Pair(_) => Ok(posts(&*self.adapter, words::HELP)),
+            Command::Unknown(name) => Ok(say(words::unknown_command(&name))),
+            Command::New => self.begin_anew().await,
+            Command::Cancel => self.cancel().await,
+            Command::Stop => self.stop().await,
+            Command::Continue => self.go_on().await,
+            Command::Status => self.status().await,
+            Command::Sessions => self.list_sessions().await,
+            Command::Use(which) => self.use_session(&which).await,
+            Command::Model(name) => self.choose_model(&name).await,
+            Command::Agent(name) => self.choose_agent(&name).await,
+            Command::Last => self.last().await,
+            Command::Diff => self.diff().await,
+            Command::Skip => self.skip(kept, roles).await,
+        }
+    }
+
+    pub(super) async fn seat(&self) -> Result<Seat, ledger::Error> {
+        self.ledger().seat(&self.place).await
+    }
+
+    /// Talks about another session from now on. Which model and agent were chosen stays.
+    pub(super) async fn sit(&self, session: SessionId) -> Result<(), ledger::Error> {
+        let seat = Seat { session: Some(session), ..self.seat().await? };
+        self.ledger().set_seat(&self.place, &seat).await
+    }
+
+    async fn begin_anew(&self) -> Said {
+        let session = self.desk().client.create_session(&SessionInput::default()).await?;
+        self.sit(session.id).await?;
+        let rest = if self.run.is_some() { " What runs now goes on, and its answer comes here." } else { "" };
+        Ok(say(format!("🆕 A new session.{rest}")))
+    }
+
+    async fn cancel(&mut self) -> Said {
+        if self.run.is_none() {
+            return self.cancel_waiting().await;
+        }
+        // That it stopped is said when it has.
+        self.stop_run().await.map_or(Ok(Vec::new()), |error| Err(error.into()))
+    }
+
+    /// Nothing runs, but something may wait to be tried again.
+    async fn cancel_waiting(&mut self) -> Said {
+        let dropped = self.drop_waiting().await?;
+        Ok(say(if dropped == 0 { "Nothing is running." } else { "Stopped." }))
+    }
+
+    async fn drop_waiting(&mut self) -> Result<usize, ledger::Error> {
+        let waiting = std::mem::take(&mut self.waiting);
+        for kept in &waiting {
+            self.conclude(kept, Vec::new()).await?;
+        }
+        Ok(waiting.len())
+    }
+
+    async fn stop(&mut self) -> Said {
+        let dropped = self.drop_waiting().await?;
+        let was_running = self.run.is_some();
+        if let Some(session) = self.seat().await?.session {
+            match self.desk().client.continuation(&session, ContinuationAction::Stop).await {
+                // Another server: it does not go on by itself.
+                Ok(_) | Err(client::Error::Unexpected { .. }) => {}
+                Err(error) if error.status() == Some(404) => {}
+                Err(error) => return Err(error.into()),
+            }
+            // A turn may run that was begun somewhere else.
+            if !was_running {
+                self.desk().client.abort(&session).await?;
+            }
+        }
+        if let Some(error) = self.stop_run().await {
+            return Err(error.into());
+        }
+        let text = match dropped {
+            0 if was_running => return Ok(Vec::new()),
+            0 => "Stopped. It does not go on by itself until you write again.".to_owned(),
+            1 => "Stopped. 1 message that waited was dropped.".to_owned(),
+            dropped => format!("Stopped. {dropped} messages that waited were dropped."),
+        };
+        Ok(say(text))
+    }
+
+    async fn go_on(&self) -> Said {
+        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
+        match self.desk().client.continuation(&session, ContinuationAction::Resume).await {
+            Ok(_) => Ok(say("It may go on by itself again.")),
+            Err(client::Error::Unexpected { .. }) => Ok(say("This server does not go on by itself.")),
+            Err(error) if error.status() == Some(404) => Ok(say("This server does not go on by itself.")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn status(&self) -> Said {
+        let seat = self.seat().await?;
+        let id = self.run.as_ref().and_then(|run| run.session.clone()).or(seat.session);
+        let session = match &id {
+            Some(id) => Some(self.desk().client.session(id).await?),
+            None => None,
+        };
+        let todos = match &id {
+            Some(id) => self.todos(id).await,
+            None => None,
+        };
+        let board = self.run.as_ref().map(|run| &run.board);
+        let situation = Situation {
+            working: board.map(Board::elapsed),
+            tool: board.and_then(Board::tool),
+            retry: board.and_then(|board| board.retry(self.ledger().now())),
+            waiting: self.waiting.len(),
+            asks: self.open_asks().await?.len(),
+            session: session.as_ref(),
+            model: seat.model.as_ref(),
+            agent: seat.agent.as_deref(),
+            todos,
+        };
+        Ok(say(words::status(&situation)))
+    }
+
+    async fn last(&self) -> Said {
+        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
+        let messages = self.desk().client.messages(&session).await?;
+        let Some(prompt) = last_prompt(&messages) else { return Ok(say("Nothing was asked yet.")) };
+        let mut answer = Answer::new(session, prompt);
+        answer.read(&messages);
+        let text = answer.text();
+        Ok(if text.is_empty() { say("There is no answer yet.") } else { posts(&*self.adapter, &text) })
+    }
+
+    async fn diff(&self) -> Said {
+        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
+        let files = self.desk().client.diff(&session).await?;
+        if files.is_empty() {
+            return Ok(say("Nothing was changed."));
+        }
+        let (text, patch) = (summary(&files), patch(&files));
+        let fits = |limit: u64| u64::try_from(patch.len()).is_ok_and(|length| length <= limit);
+        if patch.is_empty() || !self.adapter.abilities().files.is_some_and(fits) {
+            return Ok(posts(&*self.adapter, &text));
+        }
+        let file = Document { name: "changes.diff".to_owned(), mime: "text/x-diff".to_owned(), text: patch };
+        let mut posts = posts(&*self.adapter, &text);
+        posts.push(Post { file: Some(file), ..Post::text("All changes.") });
+        Ok(posts)
+    }
+
+    async fn skip(&mut self, kept: &Kept, roles: Roles) -> Said {
+        let Some(open) = self.open_asks().await?.into_iter().next() else {
+            return Ok(say("Nothing waits for an answer."));
+        };
+        let may = match open.ask.asked {
+            Asked::Permission(_) => roles.approve,
+            Asked::Question(_) => roles.prompt,
+        };
+        if !may {
+            return Ok(say("You may not decide this."));
+        }
+        Ok(match self.decide(open, Verdict::Dismissed, kept).await? {
+            Effect::Taken => say("Dismissed."),
+            Effect::Late => say("That was settled already."),
+            Effect::Failed => say("The server cannot be reached right now. Try again in a moment."),
+        })
+    }
+}
+
+/// The newest prompt that a person wrote.
+fn last_prompt(messages: &[MessageWithParts]) -> Option<MessageId> {
+    messages.iter().rev().find_map(|message| match &message.info {
+        Message::User(user) if user.continues().is_none() => Some(user.id.clone()),
+        _ => None,
+    })
+}
+
+fn summary(files: &[FileDiff]) -> String {
+    let count = files.len();
+    let lines = files.iter().take(words::SHOWN).map(|file| {
+        let name = file.file.as_deref().unwrap_or("(unnamed)");
+        format!("• {} +{} −{}", words::code(name), file.additions, file.deletions)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    if count > words::SHOWN {
+        lines.push(format!("… and {} more", count - words::SHOWN));
+    }
+    let head = if count == 1 { "1 file changed:".to_owned() } else { format!("{count} files changed:") };
+    format!("{head}\n{}", lines.join("\n"))
+}
+
+fn patch(files: &[FileDiff]) -> String {
+    let patches = files.iter().filter_map(|file| file.patch.as_deref()).map(str::trim_end);
+    let patches: Vec<&str> = patches.filter(|patch| !patch.is_empty()).collect();
+    if patches.is_empty() { String::new() } else { format!("{}\n", patches.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_summed_up_and_put_together() {
+        let file = |name: &str, patch: &str| FileDiff {
+            file: Some(name.to_owned()),
+            patch: Some(patch.to_owned()),
+            additions: 2,
+            deletions: 1,
+            status: None,
+            extra: protocol::Extra::new(),
+        };
+        let files = [file("a.rs", "--- a.rs\n"), file("b.rs", "--- b.rs")];
+        assert_eq!(patch(&files), "--- a.rs\n--- b.rs\n");
+        insta::assert_snapshot!(summary(&files), @r"
+        2 files changed:
+        • `a.rs` +2 −1
+        • `b.rs` +2 −1
+        ");
+    }
+}

@@ -1,0 +1,307 @@
+//! One place: looks at what people do there, in order, and decides what becomes of it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use protocol::{Millis, SessionId};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    Desk, Inner,
+    command::{self, Command},
+    run::{Run, Step},
+};
+use crate::{
+    Adapter, Content, Place, Post, Update,
+    ledger::{self, Kept, Ledger, Paired, Roles, State},
+    settings::Busy,
+    words,
+};
+
+/// So many messages may wait in a place.
+const MAX_WAITING: usize = 20;
+
+/// How long a lane rests after the ledger failed; doubles up to the second.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_mins(1);
+
+/// The task that attends to one place.
+pub(super) struct Lane {
+    pub(super) router: Arc<Inner>,
+    pub(super) place: Place,
+    pub(super) adapter: Arc<dyn Adapter>,
+    wakes: mpsc::Receiver<()>,
+    /// The prompt that is being answered.
+    pub(super) run: Option<Run>,
+    /// Messages whose turn will come, oldest first.
+    pub(super) waiting: Vec<Kept>,
+    /// When the first of the open requests is given up.
+    pub(super) expiry: Option<Millis>,
+    /// Sessions as they were listed last, for choosing by number.
+    pub(super) listed: Vec<SessionId>,
+    /// What was chosen so far of a question with several answers, by request and question.
+    pub(super) chosen: HashMap<(i64, usize), BTreeSet<usize>>,
+    /// Whether there may be updates that were not looked at.
+    pub(super) has_news: bool,
+}
+
+impl Lane {
+    pub(super) fn new(
+        router: Arc<Inner>,
+        place: Place,
+        adapter: Arc<dyn Adapter>,
+        wakes: mpsc::Receiver<()>,
+    ) -> Self {
+        Self {
+            router,
+            place,
+            adapter,
+            wakes,
+            run: None,
+            waiting: Vec::new(),
+            expiry: None,
+            listed: Vec::new(),
+            chosen: HashMap::new(),
+            has_news: true,
+        }
+    }
+
+    pub(super) fn desk(&self) -> &Desk {
+        &self.router.desk
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.router.desk.ledger
+    }
+
+    /// Works until there is nothing left to do. If the ledger fails, what is known is forgotten and read again later:
+    /// prompts that the server has are taken up, not sent again.
+    pub(super) async fn run(mut self) {
+        let mut rest = FIRST_REST;
+        while let Err(error) = self.work().await {
+            tracing::error!(place = %self.place, %error, "the ledger failed; this place has to wait");
+            self.run = None;
+            self.waiting.clear();
+            self.has_news = true;
+            sleep(rest).await;
+            rest = (rest * 2).min(LONGEST_REST);
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), ledger::Error> {
+        self.reconcile().await?;
+        loop {
+            if std::mem::take(&mut self.has_news) {
+                self.look().await?;
+            }
+            self.begin();
+            self.show();
+            let is_at_rest = self.run.is_none() && self.waiting.is_empty() && self.expiry.is_none();
+            if is_at_rest && !self.has_news {
+                if self.router.leave(&self.place, &mut self.wakes) {
+                    return Ok(());
+                }
+                self.has_news = true;
+            }
+            if self.has_news {
+                continue;
+            }
+            let due = self.due();
+            tokio::select! {
+                _ = self.wakes.recv() => self.has_news = true,
+                step = Run::next(&mut self.run) => self.step(step).await?,
+                () = sleep_until(due) => self.expire().await?,
+            }
+        }
+    }
+
+    /// When something has to be done even if nothing happens.
+    fn due(&self) -> Instant {
+        let now = Instant::now();
+        let clock = self.ledger().now();
+        let from_now =
+            |due: Millis| now + Duration::from_millis(u64::try_from(due - clock).unwrap_or_default());
+        let shown = self.run.as_ref().and_then(|run| run.board.due());
+        let retried = self.next_waiting().filter(|_| self.run.is_none());
+        let retried = retried.and_then(|index| self.waiting.get(index)).map(|kept| from_now(kept.due));
+        let expired = self.expiry.map(from_now);
+        // Far away, so that it can be added to.
+        let never = now + Duration::from_hours(24);
+        [shown, retried, expired].into_iter().flatten().fold(never, Instant::min)
+    }
+
+    /// Looks at everything that was not looked at.
+    async fn look(&mut self) -> Result<(), ledger::Error> {
+        for kept in self.ledger().open_updates(&self.place).await? {
+            if self.is_known(kept.id) {
+                continue;
+            }
+            match kept.state {
+                State::Running(_) => self.waiting.push(kept),
+                State::Waiting => self.look_at(kept).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, id: ledger::UpdateId) -> bool {
+        self.waiting.iter().any(|kept| kept.id == id) || self.run.as_ref().is_some_and(|run| run.is_about(id))
+    }
+
+    async fn look_at(&mut self, kept: Kept) -> Result<(), ledger::Error> {
+        let update = &kept.update;
+        if !self.is_meant(update).await? {
+            return self.conclude(&kept, Vec::new()).await;
+        }
+        let roles = self.desk().roles(&self.place.channel, &update.sender).await?;
+        if !roles.prompt && !roles.approve {
+            return self.turn_away(&kept).await;
+        }
+        self.remember(update).await?;
+        match &update.content {
+            Content::Tapped { token, receipt } => {
+                let (token, receipt) = (token.clone(), receipt.clone());
+                self.tap(&kept, &token, receipt, roles).await
+            }
+            Content::Stopped => self.command(&kept, Command::Cancel, roles).await,
+            Content::Said { text, files } => match command::parse(text) {
+                Some(command) => self.command(&kept, command, roles).await,
+                None if files.is_empty() && text.trim().is_empty() => self.conclude(&kept, Vec::new()).await,
+                None if files.is_empty() && self.answer(&kept, text, roles).await? => Ok(()),
+                None => self.enqueue(kept, roles).await,
+            },
+        }
+    }
+
+    /// Whether something is meant for the agent: everything in a chat of two, else what is addressed to it, or said in
+    /// a thread in which it works already.
+    async fn is_meant(&self, update: &Update) -> Result<bool, ledger::Error> {
+        if update.is_direct || update.is_addressed || !matches!(update.content, Content::Said { .. }) {
+            return Ok(true);
+        }
+        Ok(self.place.thread.is_some() && self.ledger().seat(&self.place).await?.session.is_some())
+    }
+
+    /// Somebody who may do nothing. A code changes that.
+    async fn turn_away(&self, kept: &Kept) -> Result<(), ledger::Error> {
+        let update = &kept.update;
+        match &update.content {
+            Content::Said { text, .. } if update.is_direct => {
+                if let Some(Command::Pair(code)) = command::parse(text) {
+                    return self.pair(kept, &code).await;
+                }
+            }
+            Content::Tapped { receipt: Some(receipt), .. } => {
+                let words = Some("You may not decide this.".to_owned());
+                self.desk().couriers.understood(&self.place, receipt.clone(), words);
+            }
+            _ => {}
+        }
+        tracing::warn!(place = %self.place, sender = update.sender.id, "somebody who is not let in was turned away");
+        let is_told = matches!(update.content, Content::Said { .. })
+            && self.router.strangers.is_to_be_told(update, self.ledger().now());
+        let posts = if is_told { vec![Post::text(words::STRANGER)] } else { Vec::new() };
+        self.conclude(kept, posts).await
+    }
+
+    pub(super) async fn pair(&self, kept: &Kept, code: &str) -> Result<(), ledger::Error> {
+        let paired = self.ledger().pair(&self.place.channel, &kept.update.sender, code).await?;
+        tracing::info!(place = %self.place, sender = kept.update.sender.id, ?paired, "somebody said a code");
+        let text = match paired {
+            Paired::Yes(Roles { approve: true, .. }) => {
+                "Welcome. You can give me work, and decide what I may do. /help says how."
+            }
+            Paired::Yes(_) => "Welcome. You can give me work. /help says how.",
+            Paired::Wrong => "That code is not valid. Codes can be used once, within an hour.",
+            Paired::TooOften => "Too many wrong codes. Try again in an hour.",
+        };
+        self.conclude(kept, vec![Post::text(text)]).await
+    }
+
+    /// Remembers where the person was heard last.
+    async fn remember(&self, update: &Update) -> Result<(), ledger::Error> {
+        let mut seat = self.ledger().seat(&self.place).await?;
+        seat.heard = Some(update.sent);
+        if update.message.is_some() {
+            seat.message.clone_from(&update.message);
+        }
+        self.ledger().set_seat(&self.place, &seat).await
+    }
+
+    /// Something for the agent to do: now, or when its turn comes.
+    async fn enqueue(&mut self, kept: Kept, roles: Roles) -> Result<(), ledger::Error> {
+        if !roles.prompt {
+            return self
+                .conclude(&kept, vec![Post::text("You may decide what I ask, but not give me work.")])
+                .await;
+        }
+        if let Some(age) = self.staleness(&kept) {
+            let text = if let Content::Said { text, .. } = &kept.update.content { text } else { "" };
+            let post = Post::text(words::stale(age, text));
+            return self.conclude(&kept, vec![post]).await;
+        }
+        if self.run.is_none() && self.waiting.is_empty() {
+            self.waiting.push(kept);
+            return Ok(());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return self.conclude(&kept, vec![Post::text(words::queue_full(MAX_WAITING))]).await;
+        }
+        match self.desk().settings.busy {
+            Busy::Steer if self.can_steer() => return self.steer(kept).await,
+            Busy::Interrupt => {
+                self.waiting.push(kept);
+                self.stop_run().await;
+            }
+            Busy::Queue | Busy::Steer => {
+                self.waiting.push(kept);
+                self.say(words::queued(self.waiting.len())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How old a message is, if it is too old: it was written while nobody listened.
+    fn staleness(&self, kept: &Kept) -> Option<Duration> {
+        let sent = if kept.update.sent > 0 { kept.update.sent } else { kept.received };
+        let age = Duration::from_millis(u64::try_from(self.ledger().now() - sent).unwrap_or_default());
+        (kept.attempts == 0 && age > Duration::from_mins(self.desk().settings.stale_minutes)).then_some(age)
+    }
+
+    /// Which of those that wait comes next: what was begun before, then the oldest.
+    pub(super) fn next_waiting(&self) -> Option<usize> {
+        let begun = self.waiting.iter().position(|kept| matches!(kept.state, State::Running(_)));
+        begun.or((!self.waiting.is_empty()).then_some(0))
+    }
+
+    /// An update is done, and this is said about it.
+    pub(super) async fn conclude(&self, kept: &Kept, posts: Vec<Post>) -> Result<(), ledger::Error> {
+        let is_silent = posts.is_empty();
+        self.ledger().done(kept.id, &self.place, posts).await?;
+        if !is_silent {
+            self.desk().couriers.wake(&self.place);
+        }
+        Ok(())
+    }
+
+    /// Says something that no update waits for.
+    pub(super) async fn say(&self, text: impl Into<String>) -> Result<(), ledger::Error> {
+        self.ledger().say(&self.place, vec![Post::text(text)]).await?;
+        self.desk().couriers.wake(&self.place);
+        Ok(())
+    }
+
+    /// Does what a step of the run asks for.
+    async fn step(&mut self, step: Step) -> Result<(), ledger::Error> {
+        match step {
+            Step::Started(started) => self.started(started).await,
+            Step::Told(progress) => self.told(*progress).await,
+        }
+    }
+}

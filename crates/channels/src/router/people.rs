@@ -1,0 +1,89 @@
+//! Who may talk to the agent. Nobody, unless they are named in the settings or were let in with a code.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use protocol::Millis;
+
+use super::Desk;
+use crate::{
+    Sender, Update,
+    ledger::{self, Roles},
+};
+
+/// How often somebody who was not let in is told how that is done.
+const QUIET: Millis = 60 * 60 * 1_000;
+
+/// So many strangers are remembered; more are not answered at all.
+const STRANGERS: usize = 1_000;
+
+impl Desk {
+    /// What somebody may do in a channel; the settings go before what was paired.
+    pub(super) async fn roles(&self, channel: &str, sender: &Sender) -> Result<Roles, ledger::Error> {
+        let named = self.allow.get(channel).into_iter().flatten().find(|person| person.id == sender.id);
+        if let Some(person) = named {
+            return Ok(Roles { prompt: person.prompt, approve: person.approve });
+        }
+        Ok(self.ledger.roles(channel, &sender.id).await?.unwrap_or_default())
+    }
+}
+
+/// Those who were told that they are not let in, and when.
+#[derive(Debug, Default)]
+pub(super) struct Strangers(Mutex<HashMap<(String, String), Millis>>);
+
+impl Strangers {
+    /// Whether somebody is to be told now: not in front of others, and not again and again.
+    pub(super) fn is_to_be_told(&self, update: &Update, now: Millis) -> bool {
+        if !update.is_direct {
+            return false;
+        }
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, when| now - *when < QUIET);
+        let who = (update.place.channel.clone(), update.sender.id.clone());
+        if told.contains_key(&who) || told.len() >= STRANGERS {
+            return false;
+        }
+        told.insert(who, now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Content, Place};
+
+    fn update(person: usize, is_direct: bool) -> Update {
+        Update {
+            id: "1".into(),
+            alias: None,
+            place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
+            sender: Sender { id: person.to_string(), name: String::new() },
+            is_direct,
+            is_addressed: true,
+            message: None,
+            sent: 0,
+            content: Content::Stopped,
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_told_once_an_hour_and_never_in_front_of_others() {
+        let strangers = Strangers::default();
+        assert!(!strangers.is_to_be_told(&update(1, false), 0));
+        assert!(strangers.is_to_be_told(&update(1, true), 0));
+        assert!(!strangers.is_to_be_told(&update(1, true), QUIET - 1));
+        assert!(strangers.is_to_be_told(&update(2, true), QUIET - 1));
+        assert!(strangers.is_to_be_told(&update(1, true), QUIET));
+    }
+
+    #[test]
+    fn a_crowd_is_not_remembered_without_end() {
+        let strangers = Strangers::default();
+        let told = (0..STRANGERS + 10).filter(|person| strangers.is_to_be_told(&update(*person, true), 0));
+        assert_eq!(told.count(), STRANGERS);
+    }
+}

@@ -1,0 +1,183 @@
+//! Makes a prompt of what a person said and sent.
+//!
+//! What a model can look at travels in the prompt, as far as the server takes it. Everything else is kept as a file, and
+//! the prompt says where.
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use protocol::{
+    Extra,
+    part::FilePart,
+    prompt::{PartInput, PartInputBody, PromptInput},
+};
+
+use crate::{Adapter, Attachment, Content, Update, ledger::UpdateId, words};
+
+/// The longest file that is fetched.
+pub(super) const MAX_FILE: u64 = 20_000_000;
+
+/// So much travels in a prompt. In base64 it is a third more, and servers take bodies of 10 MiB.
+const MAX_INLINE: usize = 6 << 20;
+
+/// A longer text is kept as a file, too.
+const MAX_TEXT: usize = 200_000;
+
+/// What is made of an update.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// The prompt.
+    pub(super) prompt: PromptInput,
+    /// What could not be taken along, for the person.
+    pub(super) notes: Vec<String>,
+}
+
+/// Makes a prompt of an update, and fetches what came with it.
+pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, update: &Update) -> Made {
+    let Content::Said { text, files } = &update.content else {
+        return Made { prompt: PromptInput::text(""), notes: Vec::new() };
+    };
+    let mut maker = Maker { folder, id, lines: Vec::new(), parts: Vec::new(), inline: 0, notes: Vec::new() };
+    let mut words = text.clone();
+    if text.len() > MAX_TEXT {
+        words = words::excerpt(text, 1_000);
+        maker.keep("message.txt", "text/plain", text.as_bytes(), 0).await;
+    }
+    for (index, file) in (1..).zip(files) {
+        maker.take(adapter, file, index).await;
+    }
+    for line in &maker.lines {
+        words = format!("{words}\n\n{line}");
+    }
+    let mut prompt = PromptInput::text(words.trim());
+    prompt.parts.append(&mut maker.parts);
+    Made { prompt, notes: maker.notes }
+}
+
+struct Maker<'a> {
+    folder: &'a Path,
+    id: UpdateId,
+    /// What is said about the files.
+    lines: Vec<String>,
+    parts: Vec<PartInput>,
+    /// How many bytes travel in the prompt.
+    inline: usize,
+    notes: Vec<String>,
+}
+
+impl Maker<'_> {
+    async fn take(&mut self, adapter: &dyn Adapter, file: &Attachment, index: usize) {
+        if file.size.is_some_and(|size| size > MAX_FILE) {
+            return self.miss(file, &format!("it is larger than {}", words::size(MAX_FILE)));
+        }
+        match adapter.download(file, MAX_FILE).await {
+            Ok(bytes) if is_readable(&file.mime) && self.inline + bytes.len() <= MAX_INLINE => {
+                self.inline += bytes.len();
+                self.parts.push(inline(file, &bytes));
+            }
+            Ok(bytes) => self.keep(&file.name, &file.mime, &bytes, index).await,
+            Err(fault) => self.miss(file, &fault.to_string()),
+        }
+    }
+
+    /// Keeps a file where an agent on this machine finds it.
+    async fn keep(&mut self, name: &str, mime: &str, bytes: &[u8], index: usize) {
+        let path = self.folder.join(file_name(self.id, index, name));
+        let size = words::size(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        match write(&path, bytes).await {
+            Ok(()) => self.lines.push(format!("Attached file: {} ({mime}, {size})", path.display())),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a file could not be kept");
+                self.notes.push(format!("The file “{name}” could not be kept on the server."));
+            }
+        }
+    }
+
+    fn miss(&mut self, file: &Attachment, why: &str) {
+        self.lines.push(format!("(The file “{}” could not be fetched: {why}.)", file.name));
+        self.notes.push(format!("I could not fetch “{}”: {why}.", file.name));
+    }
+}
+
+async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        tokio::fs::create_dir_all(folder).await?;
+    }
+    tokio::fs::write(path, bytes).await
+}
+
+fn inline(file: &Attachment, bytes: &Bytes) -> PartInput {
+    let mime = plain(&file.mime);
+    // A server reads the words of plain text; it does not know every other name for it.
+    let mime = if is_text(mime) { "text/plain" } else { mime };
+    PartInput {
+        id: None,
+        body: PartInputBody::File(FilePart {
+            mime: mime.to_owned(),
+            filename: Some(file.name.clone()),
+            url: format!("data:{mime};base64,{}", STANDARD.encode(bytes)),
+            source: None,
+            extra: Extra::new(),
+        }),
+    }
+}
+
+/// A media type without its parameters.
+fn plain(mime: &str) -> &str {
+    mime.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a model can look at it.
+fn is_readable(mime: &str) -> bool {
+    let mime = plain(mime);
+    is_text(mime)
+        || matches!(mime, "application/pdf" | "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+}
+
+fn is_text(mime: &str) -> bool {
+    mime.starts_with("text/")
+        || matches!(
+            mime,
+            "application/json"
+                | "application/xml"
+                | "application/yaml"
+                | "application/x-yaml"
+                | "application/toml"
+                | "application/javascript"
+                | "application/x-sh"
+        )
+}
+
+/// A name that stays in its folder and is nobody else's.
+fn file_name(id: UpdateId, index: usize, name: &str) -> PathBuf {
+    let safe: String = name
+        .chars()
+        .map(|it| if it.is_alphanumeric() || matches!(it, '.' | '-' | '_') { it } else { '_' })
+        .take(80)
+        .collect();
+    PathBuf::from(format!("{id}-{index}-{}", safe.trim_start_matches('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_folder() {
+        assert_eq!(file_name(7, 1, "../../etc/passwd"), Path::new("7-1-_.._etc_passwd"));
+        assert_eq!(file_name(7, 2, "Größe 1.pdf"), Path::new("7-2-Größe_1.pdf"));
+    }
+
+    #[test]
+    fn what_a_model_can_look_at_is_known_by_its_type() {
+        for mime in
+            ["text/plain", "text/x-rust; charset=utf-8", "image/png", "application/pdf", "application/json"]
+        {
+            assert!(is_readable(mime), "{mime}");
+        }
+        for mime in ["audio/ogg", "application/zip", "video/mp4", "image/svg+xml", ""] {
+            assert!(!is_readable(mime), "{mime}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! A prompt, from the moment its turn comes until its answer is on its way to the person.
+
+use std::{
+    future::pending,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use client::{
+    answer::Answer,
+    streaming::{Ending, Outcome, Progress},
+};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use protocol::{EndReason, MessageId, Millis, SessionId, prompt::Delivery};
+
+use super::{
+    board::Board,
+    lane::Lane,
+    prompt,
+    start::{Failure, Start, Started},
+};
+use crate::{
+    Adapter, Document, Post,
+    courier::Showing,
+    ledger::{self, Kept, State, UpdateId},
+    words,
+};
+
+/// So often a message is tried; then it is set aside.
+const ATTEMPTS: u32 = 5;
+
+/// How long to wait before the next attempt; doubles up to the second.
+const FIRST_WAIT: Millis = 1_000;
+const LONGEST_WAIT: Millis = 60_000;
+
+/// An answer of more messages than this is sent as a file.
+const MAX_PIECES: usize = 4;
+
+/// What happens next with a run.
+pub(super) enum Step {
+    /// The server has the prompt, or not.
+    Started(Result<Box<Started>, Failure>),
+    /// There is something to tell.
+    Told(Box<Progress>),
+}
+
+enum Stage {
+    /// On its way to the server.
+    Starting(BoxFuture<'static, Result<Box<Started>, Failure>>),
+    /// The server has it.
+    Watching(BoxStream<'static, Progress>),
+}
+
+/// The prompt that is being answered in a place.
+pub(super) struct Run {
+    kept: Kept,
+    /// Updates that joined the turn, with their prompts, which are answered along with it.
+    joined: Vec<(Kept, MessageId)>,
+    /// Whether the last of those is watched to its end.
+    is_last: bool,
+    /// Nobody shares it; but a lane that is looked at from several places has to be `Sync`.
+    stage: Mutex<Stage>,
+    /// Known once the server has the prompt.
+    pub(super) session: Option<SessionId>,
+    pub(super) board: Board,
+    /// Somebody wants it to stop.
+    is_stopping: bool,
+}
+
+impl Run {
+    /// What happens next; nothing, if nothing runs. Nothing is lost if nobody waits for it to the end.
+    pub(super) async fn next(run: &mut Option<Self>) -> Step {
+        let Some(run) = run else { return pending().await };
+        match run.stage.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            Stage::Starting(start) => Step::Started(start.await),
+            Stage::Watching(stream) => match stream.next().await {
+                Some(progress) => Step::Told(Box::new(progress)),
+                None => pending().await,
+            },
+        }
+    }
+
+    /// Whether an update is answered by it.
+    pub(super) fn is_about(&self, id: UpdateId) -> bool {
+        self.kept.id == id || self.joined.iter().any(|(kept, _)| kept.id == id)
+    }
+
+    /// The prompt, in the answer to which those who joined are answered as well.
+    fn prompt(&self) -> Option<&MessageId> {
+        if let State::Running(run) = &self.kept.state { Some(&run.prompt) } else { None }
+    }
+}
+
+impl Lane {
+    /// Begins with the next message, if its time has come.
+    pub(super) fn begin(&mut self) {
+        let Some(index) = self.next_waiting().filter(|_| self.run.is_none()) else { return };
+        if self.waiting.get(index).is_none_or(|kept| kept.due > self.ledger().now()) {
+            return;
+        }
+        let kept = self.waiting.remove(index);
+        let joined = if matches!(kept.state, State::Running(_)) { self.rejoin() } else { Vec::new() };
+        let update = &kept.update;
+        let progress = self.desk().settings.progress.clone();
+        self.run = Some(Run {
+            board: Board::new(progress, update.is_direct, update.message.clone()),
+            stage: Mutex::new(self.start(kept.clone())),
+            kept,
+            joined,
+            is_last: false,
+            session: None,
+            is_stopping: false,
+        });
+    }
+
+    /// What had joined the turn that is taken up.
+    fn rejoin(&mut self) -> Vec<(Kept, MessageId)> {
+        let joined = self.waiting.extract_if(.., |kept| matches!(kept.state, State::Running(_)));
+        let with_prompt = joined.filter_map(|kept| match &kept.state {
+            State::Running(run) => Some((run.prompt.clone(), kept)),
+            State::Waiting => None,
+        });
+        with_prompt.map(|(prompt, kept)| (kept, prompt)).collect()
+    }
+
+    fn start(&self, kept: Kept) -> Stage {
+        let start = Start {
+            router: Arc::clone(&self.router),
+            place: self.place.clone(),
+            adapter: Arc::clone(&self.adapter),
+            kept,
+        };
+        Stage::Starting(start.go().boxed())
+    }
+
+    /// Shows what is to be seen of the run, if that changed.
+    pub(super) fn show(&mut self) {
+        if let Some(showing) = self.run.as_mut().and_then(|run| run.board.show()) {
+            self.desk().couriers.show(&self.place, showing);
+        }
+    }
+
+    pub(super) async fn started(
+        &mut self,
+        started: Result<Box<Started>, Failure>,
+    ) -> Result<(), ledger::Error> {
+        let started = match started {
+            Ok(started) => started,
+            Err(Failure::Ledger(error)) => return Err(error),
+            Err(Failure::Server(error)) => return self.fail(&error).await,
+        };
+        let Some(run) = &mut self.run else { return Ok(()) };
+        if !run.is_last {
+            let prompt = started.stream.prompt().clone();
+            run.kept.state = State::Running(ledger::Run { session: started.session.clone(), prompt });
+        }
+        run.session = Some(started.session);
+        run.stage = Mutex::new(Stage::Watching(started.stream.into_stream().boxed()));
+        if run.is_stopping {
+            self.stop_run().await;
+        }
+        for note in started.notes {
+            self.say(note).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn told(&mut self, progress: Progress) -> Result<(), ledger::Error> {
+        let now = self.ledger().now();
+        let can_stream = self.desk().settings.stream && self.adapter.abilities().streaming;
+        let Some(run) = &mut self.run else { return Ok(()) };
+        match progress {
+            Progress::Text(text) if can_stream => run.board.note_preview(text),
+            Progress::Text(_) => {}
+            Progress::Tool { tool, title } => run.board.note_tool(&tool, &title),
+            Progress::Activity(activity) => run.board.note_activity(activity, now),
+            Progress::Queued(count) => run.board.note_queue(count.saturating_sub(run.joined.len())),
+            Progress::Heartbeat => self.sign_of_life().await,
+            Progress::Asked(request) => self.ask(request).await?,
+            Progress::Settled { id } => self.settled_elsewhere(&id).await?,
+            Progress::Done(outcome) => self.finish(outcome).await?,
+        }
+        Ok(())
+    }
+
+    async fn sign_of_life(&mut self) {
+        let Some(session) = self.run.as_ref().and_then(|run| run.session.clone()) else { return };
+        let todos = self.todos(&session).await;
+        if let Some(run) = &mut self.run {
+            run.board.note_life(todos);
+        }
+    }
+
+    /// How many todos are done, of how many; nothing if there are none.
+    pub(super) async fn todos(&self, session: &SessionId) -> Option<(usize, usize)> {
+        let todos = self.desk().client.todos(session).await.ok().filter(|todos| !todos.is_empty())?;
+        let done = todos.iter().filter(|todo| matches!(todo.status.as_str(), "completed" | "cancelled"));
+        Some((done.count(), todos.len()))
+    }
+
+    /// Stops the running turn. Its end is told when it has come. Says what went wrong.
+    pub(super) async fn stop_run(&mut self) -> Option<client::Error> {
+        let run = self.run.as_mut()?;
+        run.is_stopping = true;
+        // Before the server has the prompt there is nothing to stop; it will be stopped when it has.
+        let session = run.session.clone()?;
+        self.desk().client.abort(&session).await.err()
+    }
+
+    /// Whether a message can join what runs.
+    pub(super) fn can_steer(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.session.is_some() && !run.is_stopping && !run.is_last)
+    }
+
+    /// Lets a message join the running turn.
+    pub(super) async fn steer(&mut self, mut kept: Kept) -> Result<(), ledger::Error> {
+        let Some(session) = self.run.as_ref().and_then(|run| run.session.clone()) else { return Ok(()) };
+        let made = prompt::make(&*self.adapter, &self.desk().files, kept.id, &kept.update).await;
+        for note in made.notes {
+            self.say(note).await?;
+        }
+        let (seat, id) = (self.ledger().seat(&self.place).await?, client::id::message());
+        let run = ledger::Run { session: session.clone(), prompt: id.clone() };
+        self.ledger().run(kept.id, run.clone()).await?;
+        kept.state = State::Running(run);
+        let mut input = made.prompt;
+        input.message_id = Some(id.clone());
+        input.delivery = Some(Delivery::Steer);
+        (input.model, input.agent) = (seat.model, seat.agent);
+        match self.desk().client.prompt_async(&session, &input).await {
+            Ok(()) => {
+                if let Some(run) = &mut self.run {
+                    run.joined.push((kept, id));
+                }
+            }
+            // It is tried again when its turn comes, under the same name.
+            Err(error) if error.is_transient() => self.waiting.push(kept),
+            Err(error) => self.conclude(&kept, vec![Post::text(words::failure(&error, 1))]).await?,
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, outcome: Outcome) -> Result<(), ledger::Error> {
+        let Some(mut run) = self.run.take() else { return Ok(()) };
+        if let Ending::Lost(why) = &outcome.ending {
+            tracing::warn!(place = %self.place, why, "the server was lost in the middle of an answer");
+            return self.lose(run, &outcome).await;
+        }
+        // Whoever joined late may be answered after the others.
+        if let (Ending::Complete, false, Some((last, _))) = (&outcome.ending, run.is_last, run.joined.last())
+        {
+            run.stage = Mutex::new(self.start(last.clone()));
+            run.is_last = true;
+            self.run = Some(run);
+            return Ok(());
+        }
+        let outcome = self.whole(&run, outcome).await;
+        let posts = self.posts(&outcome, &run.kept);
+        self.end(&run, posts, false).await?;
+        if matches!(outcome.ending, Ending::Ended(EndReason::Aborted) | Ending::TimedOut) {
+            return self.drop_asks().await;
+        }
+        self.reconcile().await
+    }
+
+    /// The answer to the prompt and to those that joined it, together.
+    async fn whole(&self, run: &Run, mut outcome: Outcome) -> Outcome {
+        let (Some(session), Some(prompt), false) = (&run.session, run.prompt(), run.joined.is_empty()) else {
+            return outcome;
+        };
+        if let Ok(messages) = self.desk().client.messages(session).await {
+            let mut answer = Answer::new(session.clone(), prompt.clone());
+            answer.read(&messages);
+            outcome.text = answer.text();
+        }
+        outcome
+    }
+
+    /// Nobody knows how it went on. The server is asked again, unless that was done often enough.
+    async fn lose(&mut self, run: Run, outcome: &Outcome) -> Result<(), ledger::Error> {
+        if self.postpone(&run.kept).await? < ATTEMPTS {
+            self.desk().couriers.show(&self.place, Showing::default());
+            self.has_news = true;
+            return Ok(());
+        }
+        let posts = self.posts(outcome, &run.kept);
+        self.end(&run, posts, true).await
+    }
+
+    /// The server could not be reached, or would not take the prompt.
+    async fn fail(&mut self, error: &client::Error) -> Result<(), ledger::Error> {
+        let Some(run) = self.run.take() else { return Ok(()) };
+        tracing::warn!(place = %self.place, error = error as &dyn std::error::Error, "a prompt failed");
+        let mut attempts = run.kept.attempts + 1;
+        if error.is_transient() && !run.is_stopping {
+            attempts = self.postpone(&run.kept).await?;
+            if attempts < ATTEMPTS {
+                self.desk().couriers.show(&self.place, Showing::default());
+                // What the ledger knows of it by now counts.
+                self.has_news = true;
+                return Ok(());
+            }
+        }
+        let text = if run.is_stopping { "Stopped.".to_owned() } else { words::failure(error, attempts) };
+        self.end(&run, vec![Post::text(text)], !run.is_stopping).await
+    }
+
+    async fn postpone(&self, kept: &Kept) -> Result<u32, ledger::Error> {
+        let wait = FIRST_WAIT.saturating_mul(1 << kept.attempts.min(16)).min(LONGEST_WAIT);
+        self.ledger().retry(kept.id, self.ledger().now() + wait).await
+    }
+
+    /// It is over, and this is said. Those that joined go first: what is said is said with the one that began.
+    async fn end(&mut self, run: &Run, posts: Vec<Post>, is_aside: bool) -> Result<(), ledger::Error> {
+        for (kept, _) in &run.joined {
+            self.conclude(kept, Vec::new()).await?;
+        }
+        if is_aside {
+            self.ledger().set_aside(run.kept.id, &self.place, posts).await?;
+        } else {
+            self.ledger().done(run.kept.id, &self.place, posts).await?;
+        }
+        self.desk().couriers.show(&self.place, run.board.last());
+        self.desk().couriers.wake(&self.place);
+        Ok(())
+    }
+
+    fn posts(&self, outcome: &Outcome, kept: &Kept) -> Vec<Post> {
+        let timeout = Duration::from_millis(self.desk().settings.timeout_ms);
+        let mut posts = posts(&*self.adapter, &words::outcome(outcome, timeout));
+        if let Some(first) = posts.first_mut() {
+            first.is_answer = true;
+            // Where others talk as well it is not clear what an answer belongs to.
+            first.reply_to = kept.update.message.clone().filter(|_| !kept.update.is_direct);
+        }
+        posts
+    }
+}
+
+/// A text as messages; what is too long to read in a chat comes as a file.
+pub(super) fn posts(adapter: &dyn Adapter, text: &str) -> Vec<Post> {
+    let mut pieces = adapter.split(text);
+    let fits = |limit: u64| u64::try_from(text.len()).is_ok_and(|length| length <= limit);
+    if pieces.len() <= MAX_PIECES || !adapter.abilities().files.is_some_and(fits) {
+        return pieces.into_iter().map(Post::text).collect();
+    }
+    let file =
+        Document { name: "answer.md".to_owned(), mime: "text/markdown".to_owned(), text: text.to_owned() };
+    let whole = Post { file: Some(file), ..Post::text("The whole answer is in this file.") };
+    pieces.truncate(1);
+    pieces.into_iter().map(Post::text).chain([whole]).collect()
+}

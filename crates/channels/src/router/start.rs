@@ -1,0 +1,124 @@
+//! How a prompt gets to the server, once.
+
+use std::sync::Arc;
+
+use client::streaming::{Pace, PromptStream};
+use protocol::{
+    SessionId,
+    prompt::{Delivery, PromptInput, SessionInput},
+};
+
+use super::{Inner, prompt};
+use crate::{
+    Adapter, Place,
+    ledger::{self, Kept, State},
+};
+
+/// A prompt that the server has.
+pub(super) struct Started {
+    pub(super) stream: PromptStream,
+    pub(super) session: SessionId,
+    /// What the person should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Why it is not there, or why nobody knows.
+pub(super) enum Failure {
+    /// The server could not be reached, or would not take it.
+    Server(client::Error),
+    /// The ledger failed.
+    Ledger(ledger::Error),
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<ledger::Error> for Failure {
+    fn from(error: ledger::Error) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+/// What a prompt is made of and where it goes.
+pub(super) struct Start {
+    pub(super) router: Arc<Inner>,
+    pub(super) place: Place,
+    pub(super) adapter: Arc<dyn Adapter>,
+    pub(super) kept: Kept,
+}
+
+impl Start {
+    /// Hands the prompt over, or takes it up again if the server has it already.
+    pub(super) async fn go(self) -> Result<Box<Started>, Failure> {
+        let desk = &self.router.desk;
+        let made = prompt::make(&*self.adapter, &desk.files, self.kept.id, &self.kept.update).await;
+        let mut notes = made.notes;
+        let seat = desk.ledger.seat(&self.place).await?;
+        let mut input = made.prompt;
+        input.model.clone_from(&seat.model);
+        input.agent.clone_from(&seat.agent);
+        input.delivery = Some(Delivery::Queue);
+        if let State::Running(run) = &self.kept.state {
+            input.message_id = Some(run.prompt.clone());
+            match self.take_up(&run.session, input.clone()).await {
+                // Nothing came of it, and nothing will: the session is gone, and the prompt with it.
+                Err(error) if error.status() == Some(404) => {}
+                stream => {
+                    return Ok(Box::new(Started { stream: stream?, session: run.session.clone(), notes }));
+                }
+            }
+        }
+        let (session, is_replaced) = self.session().await?;
+        if is_replaced {
+            notes.push("The session is gone from the server, so this is a new one.".to_owned());
+        }
+        let id = client::id::message();
+        desk.ledger.run(self.kept.id, ledger::Run { session: session.clone(), prompt: id.clone() }).await?;
+        input.message_id = Some(id);
+        let events = desk.feed.watch(&session);
+        let stream = desk.client.prompt_streaming_on(events, &session, input, self.pace()).await?;
+        Ok(Box::new(Started { stream, session, notes }))
+    }
+
+    async fn take_up(&self, session: &SessionId, input: PromptInput) -> Result<PromptStream, client::Error> {
+        let desk = &self.router.desk;
+        let events = desk.feed.watch(session);
+        desk.client.take_up_streaming_on(events, session, input, self.pace()).await
+    }
+
+    fn pace(&self) -> Pace {
+        self.router.desk.pace()
+    }
+
+    /// The session of the place, and whether it had to be replaced.
+    async fn session(&self) -> Result<(SessionId, bool), Failure> {
+        let desk = &self.router.desk;
+        let seat = desk.ledger.seat(&self.place).await?;
+        if let Some(session) = &seat.session {
+            match desk.client.session(session).await {
+                Err(error) if error.status() == Some(404) => {}
+                found => return Ok((found?.id, false)),
+            }
+        }
+        let session = desk.client.create_session(&SessionInput::default()).await?.id;
+        // Whoever chose something in the meantime is not overruled.
+        let mut now = desk.ledger.seat(&self.place).await?;
+        now.session = Some(session.clone());
+        desk.ledger.set_seat(&self.place, &now).await?;
+        Ok((session, seat.session.is_some()))
+    }
+}
+
+impl super::Desk {
+    /// When to say what about a prompt. Every tool call is wanted: lines are paced where they are shown.
+    pub(super) fn pace(&self) -> Pace {
+        Pace {
+            timeout: std::time::Duration::from_millis(self.settings.timeout_ms),
+            tools: std::time::Duration::ZERO,
+            heartbeat: self.settings.progress.heartbeat(),
+        }
+    }
+}

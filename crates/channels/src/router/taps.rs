@@ -1,0 +1,240 @@
+//! Buttons: what they carry, and what a tap means.
+
+use std::collections::BTreeSet;
+
+use protocol::request::{PermissionReply, Question};
+
+use super::{
+    asks::{Effect, Open, Verdict},
+    lane::Lane,
+};
+use crate::{
+    Abilities, Button, Post,
+    ledger::{self, Ask, Asked, Kept, Roles},
+};
+
+/// What a button means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tap {
+    /// The request.
+    number: i64,
+    choice: Choice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Permission(PermissionReply),
+    /// An option of a question of the request, both from 0.
+    Option(usize, usize),
+    /// Enough was chosen of what a question offers.
+    Enough(usize),
+}
+
+/// Reads what a button carries.
+fn parse(token: &str) -> Option<Tap> {
+    let mut fields = token.split('.');
+    let kind = fields.next()?;
+    let number = fields.next()?.parse().ok()?;
+    let choice = match (kind, fields.next()?, fields.next()) {
+        ("p", "once", None) => Choice::Permission(PermissionReply::Once),
+        ("p", "always", None) => Choice::Permission(PermissionReply::Always),
+        ("p", "deny", None) => Choice::Permission(PermissionReply::Reject),
+        ("q", question, Some("enough")) => Choice::Enough(question.parse().ok()?),
+        ("q", question, Some(option)) => Choice::Option(question.parse().ok()?, option.parse().ok()?),
+        _ => return None,
+    };
+    Some(Tap { number, choice })
+}
+
+fn button(label: impl Into<String>, token: String) -> Button {
+    Button { label: label.into(), token }
+}
+
+/// The buttons of a request, as it is now.
+pub(super) fn buttons(number: i64, ask: &Ask, abilities: Abilities) -> Vec<Button> {
+    match &ask.asked {
+        Asked::Permission(_) => permission_buttons(number, abilities),
+        Asked::Question(request) => {
+            let index = ask.answers.len();
+            let question = request.questions.get(index);
+            question.map(|it| question_buttons(number, index, it, &[], abilities)).unwrap_or_default()
+        }
+    }
+}
+
+pub(super) fn permission_buttons(number: i64, abilities: Abilities) -> Vec<Button> {
+    let choices = [("Once", "once"), ("Always", "always"), ("Deny", "deny")];
+    if abilities.buttons < choices.len() {
+        return Vec::new();
+    }
+    choices.iter().map(|(label, choice)| button(*label, format!("p.{number}.{choice}"))).collect()
+}
+
+/// The buttons of a question; none if they do not fit. What may be chosen together is marked as it is chosen, which
+/// needs a message that can be edited.
+pub(super) fn question_buttons(
+    number: i64,
+    index: usize,
+    question: &Question,
+    chosen: &[usize],
+    abilities: Abilities,
+) -> Vec<Button> {
+    let is_multiple = question.multiple == Some(true);
+    let count = question.options.len() + usize::from(is_multiple);
+    if count > abilities.buttons || (is_multiple && abilities.edit.is_none()) || question.options.is_empty() {
+        return Vec::new();
+    }
+    let options = question.options.iter().enumerate().map(|(option, it)| {
+        let mark = if chosen.contains(&option) { "✓ " } else { "" };
+        button(format!("{mark}{}", it.label), format!("q.{number}.{index}.{option}"))
+    });
+    let enough = is_multiple.then(|| button("Done", format!("q.{number}.{index}.enough")));
+    options.chain(enough).collect()
+}
+
+impl Lane {
+    /// Somebody chose a button.
+    pub(super) async fn tap(
+        &mut self,
+        kept: &Kept,
+        token: &str,
+        receipt: Option<String>,
+        roles: Roles,
+    ) -> Result<(), ledger::Error> {
+        let words = self.tapped(kept, token, roles).await?;
+        if let Some(receipt) = receipt {
+            self.desk().couriers.understood(&self.place, receipt, words.map(str::to_owned));
+        }
+        self.conclude(kept, Vec::new()).await
+    }
+
+    /// Does what a button means; says what the person is to know about it.
+    async fn tapped(
+        &mut self,
+        kept: &Kept,
+        token: &str,
+        roles: Roles,
+    ) -> Result<Option<&'static str>, ledger::Error> {
+        const GONE: Option<&str> = Some("That was settled already.");
+        let Some(tap) = parse(token) else { return Ok(Some("That button is not known here.")) };
+        let open = self.open_asks().await?.into_iter().find(|open| open.number == tap.number);
+        let Some(open) = open else { return Ok(GONE) };
+        let may = match open.ask.asked {
+            Asked::Permission(_) => roles.approve,
+            Asked::Question(_) => roles.prompt,
+        };
+        if !may {
+            return Ok(Some("You may not decide this."));
+        }
+        let verdict = match (&open.ask.asked, tap.choice) {
+            (Asked::Permission(_), Choice::Permission(reply)) => Verdict::Permission(reply),
+            (Asked::Question(request), Choice::Option(index, option)) if index == open.ask.answers.len() => {
+                let Some(question) = request.questions.get(index) else { return Ok(GONE) };
+                let Some(picked) = question.options.get(option) else { return Ok(GONE) };
+                if question.multiple == Some(true) {
+                    self.toggle(&open, index, option);
+                    return Ok(None);
+                }
+                Verdict::Answer(vec![picked.label.clone()])
+            }
+            (Asked::Question(request), Choice::Enough(index)) if index == open.ask.answers.len() => {
+                let Some(question) = request.questions.get(index) else { return Ok(GONE) };
+                let chosen = self.chosen.get(&(open.number, index)).cloned().unwrap_or_default();
+                let labels = chosen.iter().filter_map(|option| question.options.get(*option));
+                let labels: Vec<String> = labels.map(|option| option.label.clone()).collect();
+                if labels.is_empty() {
+                    return Ok(Some("Choose something first."));
+                }
+                Verdict::Answer(labels)
+            }
+            _ => return Ok(GONE),
+        };
+        Ok(match self.decide(open, verdict, kept).await? {
+            Effect::Taken => None,
+            Effect::Late => GONE,
+            Effect::Failed => Some("The server cannot be reached right now. Try again in a moment."),
+        })
+    }
+
+    /// Chooses something of what may be chosen together, or takes that back, and shows it.
+    fn toggle(&mut self, open: &Open, index: usize, option: usize) {
+        let chosen: &mut BTreeSet<usize> = self.chosen.entry((open.number, index)).or_default();
+        if !chosen.remove(&option) {
+            chosen.insert(option);
+        }
+        let chosen: Vec<usize> = chosen.iter().copied().collect();
+        let (Asked::Question(request), Some(post)) = (&open.ask.asked, open.post) else { return };
+        let Some(question) = request.questions.get(index) else { return };
+        let buttons = question_buttons(open.number, index, question, &chosen, self.adapter.abilities());
+        let text = crate::words::question(request, index, None, true);
+        self.desk().couriers.replace(&self.place, post, Post { buttons, ..Post::text(text) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::split::{Limit, Unit};
+
+    fn abilities(buttons: usize, edit: bool) -> Abilities {
+        Abilities {
+            typing: None,
+            edit: edit.then_some(Duration::from_secs(1)),
+            buttons,
+            threads: false,
+            streaming: false,
+            files: None,
+            text: Limit { length: 4_096, unit: Unit::Utf16 },
+        }
+    }
+
+    fn question(count: usize, multiple: bool) -> Question {
+        let options: Vec<_> =
+            (0..count).map(|it| json!({ "label": format!("Choice {it}"), "description": "" })).collect();
+        serde_json::from_value(
+            json!({ "question": "?", "header": "", "options": options, "multiple": multiple }),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_button_carries_is_short_and_read_again() {
+        let number = i64::MAX;
+        let tokens = permission_buttons(number, abilities(3, true));
+        let choices: Vec<_> = tokens.iter().map(|it| parse(&it.token).unwrap()).collect();
+        assert_eq!(choices[2], Tap { number, choice: Choice::Permission(PermissionReply::Reject) });
+        let tokens = question_buttons(number, 7, &question(25, true), &[], abilities(26, true));
+        assert_eq!(parse(&tokens[24].token), Some(Tap { number, choice: Choice::Option(7, 24) }));
+        assert_eq!(parse(&tokens[25].token), Some(Tap { number, choice: Choice::Enough(7) }));
+        assert!(tokens.iter().all(|it| it.token.len() <= 40 && it.token.is_ascii()));
+    }
+
+    #[test]
+    fn nonsense_means_nothing() {
+        for token in ["", "p", "p.1", "p.x.once", "p.1.maybe", "q.1.2", "q.1.x.2", "q.1.1.-1", "z.1.1.1"] {
+            assert_eq!(parse(token), None, "{token}");
+        }
+    }
+
+    #[test]
+    fn there_are_buttons_only_where_all_fit_and_work() {
+        let count = |question: &Question, abilities| question_buttons(1, 0, question, &[], abilities).len();
+        assert_eq!(count(&question(3, false), abilities(3, false)), 3);
+        assert_eq!(count(&question(4, false), abilities(3, true)), 0);
+        assert_eq!(count(&question(3, true), abilities(3, true)), 0, "there has to be room for Done");
+        assert_eq!(count(&question(3, true), abilities(4, true)), 4);
+        assert_eq!(count(&question(3, true), abilities(10, false)), 0, "marks cannot be shown");
+        assert!(permission_buttons(1, abilities(2, true)).is_empty());
+    }
+
+    #[test]
+    fn what_is_chosen_is_marked() {
+        let buttons = question_buttons(1, 0, &question(2, true), &[1], abilities(10, true));
+        assert_eq!(buttons[1].label, "✓ Choice 1");
+        assert_eq!(buttons[0].label, "Choice 0");
+    }
+}

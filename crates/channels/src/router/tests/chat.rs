@@ -1,0 +1,178 @@
+//! A chat service in memory, which remembers what was said.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, ready};
+use tokio::sync::watch;
+
+use crate::{
+    Abilities, Adapter, Attachment, Button, Fault, Inbox, Place, Post, Sent,
+    adapter::Answer,
+    split::{Limit, Unit},
+};
+
+/// A message in a chat, as a person sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) place: Place,
+    pub(super) post: Post,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    lines: Vec<Line>,
+    /// What was told to somebody who chose a button.
+    understood: Vec<(String, Option<String>)>,
+    files: HashMap<String, Bytes>,
+}
+
+/// The service.
+pub(super) struct Chat {
+    abilities: Abilities,
+    seen: Mutex<Seen>,
+    changes: watch::Sender<u64>,
+}
+
+impl Chat {
+    pub(super) fn new(change: impl FnOnce(&mut Abilities)) -> Arc<Self> {
+        let mut abilities = Abilities {
+            typing: Some(Duration::from_secs(4)),
+            edit: Some(Duration::from_millis(1)),
+            buttons: 8,
+            threads: true,
+            streaming: false,
+            files: Some(1 << 20),
+            text: Limit { length: 4_096, unit: Unit::Utf16 },
+        };
+        change(&mut abilities);
+        Arc::new(Self { abilities, seen: Mutex::default(), changes: watch::Sender::new(0) })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Seen) -> T) -> T {
+        let result = change(&mut self.seen.lock().unwrap());
+        self.changes.send_modify(|count| *count += 1);
+        result
+    }
+
+    /// Puts a file where it can be fetched.
+    pub(super) fn put(&self, reference: &str, bytes: &'static [u8]) {
+        self.change(|seen| seen.files.insert(reference.to_owned(), Bytes::from_static(bytes)));
+    }
+
+    /// Nobody remembers what was said so far.
+    pub(super) fn forget(&self) {
+        self.change(|seen| seen.lines.iter_mut().for_each(|line| "gone".clone_into(&mut line.place.chat)));
+    }
+
+    /// What can be read in a place.
+    pub(super) fn lines(&self, place: &Place) -> Vec<Post> {
+        let seen = self.seen.lock().unwrap();
+        seen.lines.iter().filter(|line| line.place == *place).map(|line| line.post.clone()).collect()
+    }
+
+    /// How often something can be read in a place.
+    pub(super) fn count(&self, place: &Place, words: &str) -> usize {
+        self.lines(place).iter().filter(|post| post.text.contains(words)).count()
+    }
+
+    /// Waits until something can be read in a place.
+    pub(super) async fn until(&self, place: &Place, words: &str) -> Post {
+        self.wait(|| self.lines(place).into_iter().find(|post| post.text.contains(words)))
+            .await
+            .unwrap_or_else(|| panic!("nobody said {words:?} in {place}: {:#?}", self.lines(place)))
+    }
+
+    /// Waits until something can be read so often in a place.
+    pub(super) async fn until_count(&self, place: &Place, words: &str, count: usize) {
+        let found = self.wait(|| (self.count(place, words) == count).then_some(())).await;
+        assert!(found.is_some(), "{words:?} is there {} times", self.count(place, words));
+    }
+
+    /// Waits until there is a button in a place.
+    pub(super) async fn until_button(&self, place: &Place, label: &str) -> Post {
+        let has = |post: &Post| post.buttons.iter().any(|button| button.label == label);
+        let found = self.wait(|| self.lines(place).into_iter().find(has)).await;
+        found.unwrap_or_else(|| panic!("there is no button {label:?}: {:#?}", self.lines(place)))
+    }
+
+    /// Waits until somebody who chose a button is told something.
+    pub(super) async fn until_understood(&self, receipt: &str) -> Option<String> {
+        let told = || {
+            let seen = self.seen.lock().unwrap();
+            seen.understood.iter().find(|(known, _)| known == receipt).map(|(_, words)| words.clone())
+        };
+        self.wait(told).await.unwrap_or_else(|| panic!("nobody understood {receipt}"))
+    }
+
+    async fn wait<T>(&self, found: impl Fn() -> Option<T>) -> Option<T> {
+        let mut changes = self.changes.subscribe();
+        let waiting = async {
+            loop {
+                if let Some(found) = found() {
+                    return found;
+                }
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.ok()
+    }
+}
+
+/// The button of a post with a label.
+pub(super) fn button(post: &Post, label: &str) -> String {
+    let found = post.buttons.iter().find(|Button { label: known, .. }| known == label);
+    found.unwrap_or_else(|| panic!("there is no {label:?} in {post:#?}")).token.clone()
+}
+
+impl Adapter for Chat {
+    fn channel(&self) -> &'static str {
+        "test"
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        Box::pin(std::future::pending())
+    }
+
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+        let number = self.change(|seen| {
+            seen.lines.push(Line { place: place.clone(), post: post.clone() });
+            seen.lines.len() - 1
+        });
+        Box::pin(ready(Ok(Sent(number.to_string()))))
+    }
+
+    fn edit<'a>(&'a self, _place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+        let number: usize = sent.0.parse().unwrap();
+        self.change(|seen| seen.lines[number].post = post.clone());
+        Box::pin(ready(Ok(())))
+    }
+
+    fn remove<'a>(&'a self, _place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+        let number: usize = sent.0.parse().unwrap();
+        self.change(|seen| "gone".clone_into(&mut seen.lines[number].place.chat));
+        Box::pin(ready(Ok(())))
+    }
+
+    fn typing<'a>(&'a self, _place: &'a Place, _message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn understood<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+        self.change(|seen| seen.understood.push((receipt.to_owned(), words.map(str::to_owned))));
+        Box::pin(ready(Ok(())))
+    }
+
+    fn download<'a>(&'a self, file: &'a Attachment, _limit: u64) -> Answer<'a, Bytes> {
+        let found = self.seen.lock().unwrap().files.get(&file.reference).cloned();
+        Box::pin(ready(found.ok_or_else(|| Fault::Refused("there is no such file".to_owned()))))
+    }
+}

@@ -1,0 +1,92 @@
+//! When the server is not there, or not any more.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::world::{Setup, World, place};
+use crate::settings;
+
+#[tokio::test]
+async fn a_message_is_tried_again_when_the_server_was_away() {
+    let mut world = World::new().await;
+    world.server.fail("/session", 503, 2);
+    world.say("hi").await;
+    world.server.called("POST /session").await;
+    for seconds in [1, 2] {
+        world.retried().await;
+        world.pass(Duration::from_secs(seconds)).await;
+    }
+    let prompt = world.server.prompt(0).await;
+    world.server.answer(&prompt, "back again");
+    world.heard("back again").await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["back again"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_may_have_arrived_is_not_sent_under_another_name() {
+    let mut world = World::new().await;
+    world.server.fail("/prompt_async", 503, 1);
+    world.say("hi").await;
+    let first = world.server.called("POST /session/ses_1/prompt_async").await;
+    world.retried().await;
+    world.pass(Duration::from_secs(1)).await;
+    let prompt = world.server.prompt(0).await;
+    assert!(first.contains(&prompt.id), "{first}");
+    assert_eq!(world.server.calls("POST /session/ses_1/prompt_async"), 2);
+}
+
+#[tokio::test]
+async fn after_five_failures_a_message_is_set_aside_and_the_next_has_its_turn() {
+    let mut world = World::new().await;
+    world.server.fail("/session", 503, 5);
+    world.say("unlucky").await;
+    for seconds in [1, 2, 4, 8] {
+        world.retried().await;
+        world.pass(Duration::from_secs(seconds)).await;
+    }
+    world.heard("The server could not be reached, 5 times in a row.").await;
+    let aside = world.ledger.aside().await.unwrap();
+    assert_eq!(aside.len(), 1);
+    assert!(world.server.prompts().is_empty());
+    let prompt = world.prompt("lucky").await;
+    assert_eq!(prompt.text(), "lucky");
+}
+
+#[tokio::test]
+async fn what_the_server_will_not_take_is_told_at_once() {
+    let mut world = World::new().await;
+    world.server.fail("/prompt_async", 400, 1);
+    world.say("hi").await;
+    world.heard("The server would not take your message: not to be had").await;
+    world.rest().await;
+    assert!(world.ledger.aside().await.unwrap().len() == 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_stopped_and_told() {
+    let settings = settings::Router { timeout_ms: 30_000, ..settings::Router::default() };
+    let mut world = World::with(Setup { settings, ..Setup::default() }).await;
+    let prompt = world.prompt("count to infinity").await;
+    world.server.busy(&prompt.session);
+    world.settled().await;
+    world.pass(Duration::from_secs(30)).await;
+    world.server.called("POST /session/ses_1/abort").await;
+    world.heard("Stopped, because it took longer than 30 s.").await;
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_taken_up_and_half_an_answer_is_not_the_answer() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("tell me").await;
+    world.server.busy(&prompt.session);
+    world.server.step(&prompt, &[json!({ "type": "text", "text": "Half" })]);
+    world.settled().await;
+    world.server.break_streams();
+    world.server.connected(2).await;
+    assert_eq!(world.chat.count(&place(), "Half"), 0);
+    world.server.step(&prompt, &[json!({ "type": "text", "text": "and half." })]);
+    world.server.idle(&prompt.session);
+    world.heard("Half\n\nand half.").await;
+}

@@ -1,0 +1,108 @@
+//! What comes while the agent works.
+
+use serde_json::json;
+
+use super::world::{Setup, World, place, thread};
+use crate::settings::{self, Busy};
+
+fn busy(busy: Busy) -> Setup {
+    Setup { settings: settings::Router { busy, ..settings::Router::default() }, ..Setup::default() }
+}
+
+#[tokio::test]
+async fn a_second_message_waits_for_the_first() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    world.say("two").await;
+    world.heard("Queued (#1)").await;
+    world.say("three").await;
+    world.heard("Queued (#2)").await;
+    assert_eq!(world.server.prompts().len(), 1, "they do not overlap");
+    world.server.answer(&first, "first answer");
+    let second = world.server.prompt(1).await;
+    assert_eq!(second.text(), "two");
+    world.server.answer(&second, "second answer");
+    let third = world.server.prompt(2).await;
+    world.server.answer(&third, "third answer");
+    world.heard("third answer").await;
+    let answers: Vec<_> = world.texts().into_iter().filter(|text| text.ends_with("answer")).collect();
+    assert_eq!(answers, ["first answer", "second answer", "third answer"]);
+}
+
+#[tokio::test]
+async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
+    let mut world = World::with(busy(Busy::Steer)).await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    world.settled().await;
+    world.say("rather two").await;
+    let second = world.server.prompt(1).await;
+    assert_eq!(
+        (second.session.as_str(), &second.body["delivery"]),
+        (first.session.as_str(), &json!("steer"))
+    );
+    world.server.step(&second, &[json!({ "type": "text", "text": "Two it is." })]);
+    world.server.idle(&first.session);
+    world.heard("Two it is.").await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["Two it is."]);
+}
+
+#[tokio::test]
+async fn what_joined_a_turn_is_not_lost_in_a_crash() {
+    let mut world = World::with(busy(Busy::Steer)).await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    world.settled().await;
+    world.say("rather two").await;
+    let second = world.server.prompt(1).await;
+    world.server.step(&first, &[json!({ "type": "text", "text": "One." })]);
+    world.server.step(&second, &[json!({ "type": "text", "text": "Two." })]);
+    let world = world.crash().await;
+    world.server.idle(&first.session);
+    world.heard("Two.").await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["One.\n\nTwo."]);
+    assert_eq!(world.server.prompts().len(), 2);
+}
+
+#[tokio::test]
+async fn a_message_can_take_the_place_of_the_running_turn() {
+    let mut world = World::with(busy(Busy::Interrupt)).await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    world.settled().await;
+    world.say("no, two").await;
+    world.server.called("POST /session/ses_1/abort").await;
+    let second = world.server.prompt(1).await;
+    assert_eq!(second.text(), "no, two");
+    world.server.answer(&second, "two answered");
+    world.heard("two answered").await;
+    assert_eq!(world.texts(), ["Stopped.", "two answered"]);
+}
+
+#[tokio::test]
+async fn places_do_not_wait_for_each_other() {
+    let mut world = World::new().await;
+    let first = world.prompt("slow").await;
+    world.server.busy(&first.session);
+    world.say_in(&thread("b"), "quick").await;
+    let second = world.server.prompt(1).await;
+    world.server.answer(&second, "quickly done");
+    world.chat.until(&thread("b"), "quickly done").await;
+    assert_eq!(world.chat.lines(&place()).len(), 0);
+    assert_eq!(world.router.lanes(), 1, "a lane ends when there is nothing to do");
+}
+
+#[tokio::test]
+async fn too_much_is_not_taken() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    for number in 0..21 {
+        world.say(&format!("more {number}")).await;
+    }
+    world.heard("20 messages wait already").await;
+    assert_eq!(world.chat.count(&place(), "Queued"), 20);
+}

@@ -1,0 +1,211 @@
+//! From what a person writes to the answer.
+
+use serde_json::json;
+
+use super::world::{Setup, World, place, thread};
+use crate::{Accepted, Attachment, Content, Update};
+
+#[tokio::test]
+async fn an_answer_is_what_the_agent_said_and_nothing_else() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("What is two and two?").await;
+    assert_eq!(prompt.text(), "What is two and two?");
+    world.server.busy(&prompt.session);
+    world.server.step(
+        &prompt,
+        &[
+            json!({ "type": "reasoning", "text": "They want arithmetic.", "time": { "start": 1 } }),
+            json!({ "type": "text", "text": "Four." }),
+            json!({ "type": "text", "text": "for the model", "synthetic": true }),
+        ],
+    );
+    world.server.idle(&prompt.session);
+    world.heard("Four.").await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["Four."]);
+}
+
+#[tokio::test]
+async fn a_place_keeps_its_session_and_others_have_their_own() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.answer(&first, "first");
+    world.heard("first").await;
+    let second = world.prompt("two").await;
+    assert_eq!(second.session, first.session);
+    world.say_in(&thread("t"), "three").await;
+    let third = world.server.prompt(2).await;
+    assert_ne!(third.session, first.session);
+    world.server.answer(&third, "in the thread");
+    world.chat.until(&thread("t"), "in the thread").await;
+    assert_eq!(world.chat.count(&place(), "in the thread"), 0);
+    world.server.answer(&second, "second");
+    world.heard("second").await;
+}
+
+#[tokio::test]
+async fn the_same_update_twice_is_one_prompt_and_one_answer() {
+    let mut world = World::new().await;
+    let update = world.update(Content::Said { text: "once".into(), files: Vec::new() });
+    assert_eq!(world.bring(update.clone()).await, Accepted::New);
+    assert_eq!(world.bring(update.clone()).await, Accepted::Known);
+    let prompt = world.server.prompt(0).await;
+    world.server.answer(&prompt, "done");
+    world.heard("done").await;
+    assert_eq!(world.bring(update).await, Accepted::Known);
+    world.rest().await;
+    assert_eq!((world.server.prompts().len(), world.texts().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_answer_with_nothing_in_it_says_so() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("hush").await;
+    world.server.answer(&prompt, "");
+    world.heard("(empty response)").await;
+}
+
+#[tokio::test]
+async fn an_error_is_told_in_plain_words() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("hi").await;
+    let error = json!({ "name": "APIError", "data": { "message": "Quota exceeded", "isRetryable": false } });
+    world.server.fail_turn(&prompt, &error);
+    world.heard("Something went wrong: Quota exceeded").await;
+}
+
+#[tokio::test]
+async fn a_long_answer_is_split_and_a_very_long_one_is_a_file() {
+    fn short(abilities: &mut crate::Abilities) {
+        abilities.text.length = 100;
+    }
+    let mut world = World::with(Setup { abilities: short, ..Setup::default() }).await;
+    let prompt = world.prompt("some").await;
+    world.server.answer(&prompt, &"word ".repeat(40));
+    world.rest().await;
+    let lines = world.chat.lines(&place());
+    assert!((2..=4).contains(&lines.len()), "{lines:?}");
+    let prompt = world.prompt("more").await;
+    world.server.answer(&prompt, &"word ".repeat(400));
+    let whole = world.heard("The whole answer is in this file.").await;
+    let file = whole.file.unwrap();
+    assert_eq!((file.name.as_str(), file.text.len()), ("answer.md", 1_999));
+    assert_eq!(world.chat.lines(&place()).len(), lines.len() + 2);
+}
+
+#[tokio::test]
+async fn in_a_group_only_what_is_addressed_counts_except_in_a_thread_at_work() {
+    let mut world = World::new().await;
+    let said = |text: &str| Content::Said { text: text.to_owned(), files: Vec::new() };
+    let aside = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch?")) };
+    world.bring(Update { place: thread("t"), ..aside.clone() }).await;
+    world.rest().await;
+    assert!(world.server.prompts().is_empty());
+    let named = Update { is_direct: false, place: thread("t"), ..world.update(said("work")) };
+    world.bring(named.clone()).await;
+    let prompt = world.server.prompt(0).await;
+    world.server.answer(&prompt, "worked");
+    let answer = world.chat.until(&thread("t"), "worked").await;
+    assert_eq!(answer.reply_to, named.message);
+    let after = Update { is_direct: false, is_addressed: false, ..world.update(said("and more")) };
+    world.bring(Update { place: thread("t"), ..after }).await;
+    assert_eq!(world.server.prompt(1).await.text(), "and more");
+    let elsewhere = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch!")) };
+    world.bring(elsewhere).await;
+    world.say("direct").await;
+    assert_eq!(world.server.prompt(2).await.text(), "direct", "what nobody addressed was not run");
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_replaced_and_the_person_is_told() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.answer(&first, "first");
+    world.rest().await;
+    world.server.forget_session(&first.session);
+    let second = world.prompt("two").await;
+    assert_ne!(second.session, first.session);
+    world.heard("this is a new one").await;
+    world.server.answer(&second, "second");
+    world.heard("second").await;
+}
+
+#[tokio::test]
+async fn what_was_written_while_nobody_listened_is_not_run_too_late() {
+    let mut world = World::new().await;
+    let update = world.update(Content::Said { text: "deploy now".into(), files: Vec::new() });
+    world.bring(Update { sent: world.now() - 2 * 60 * 60 * 1_000, ..update }).await;
+    world.heard("2 h 0 min ago, so I did not run it: “deploy now”").await;
+    world.rest().await;
+    assert!(world.server.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn files_travel_in_the_prompt_or_are_kept_and_named() {
+    let mut world = World::new().await;
+    world.chat.put("f1", b"fn main() {}");
+    world.chat.put("f2", b"OggS");
+    let file = |reference: &str, name: &str, mime: &str, size: Option<u64>| Attachment {
+        reference: reference.into(),
+        name: name.into(),
+        mime: mime.into(),
+        size,
+    };
+    let files = vec![
+        file("f1", "main.rs", "text/x-rust", None),
+        file("f2", "voice.ogg", "audio/ogg", Some(4)),
+        file("f3", "film.mp4", "video/mp4", Some(50_000_000)),
+        file("f4", "gone.txt", "text/plain", None),
+    ];
+    world.send("look", files).await;
+    let prompt = world.server.prompt(0).await;
+    assert_eq!(prompt.body["parts"][1]["url"], "data:text/plain;base64,Zm4gbWFpbigpIHt9");
+    assert_eq!(prompt.body["parts"].as_array().unwrap().len(), 2);
+    let kept: Vec<_> = std::fs::read_dir(world.files()).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(std::fs::read(&kept[0]).unwrap(), b"OggS");
+    assert!(prompt.text().contains(&kept[0].display().to_string()), "{}", prompt.text());
+    world.heard("I could not fetch “film.mp4”: it is larger than 20.0 MB.").await;
+    world.heard("I could not fetch “gone.txt”").await;
+    world.server.answer(&prompt, "seen");
+    world.heard("seen").await;
+}
+
+#[tokio::test]
+async fn a_crash_after_the_answer_was_complete_still_delivers_it_once() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("hi").await;
+    world.router.stop().await;
+    world.server.answer(&prompt, "Here I am.");
+    let world = world.crash().await;
+    world.heard("Here I am.").await;
+    world.rest().await;
+    let world = world.crash().await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["Here I am."]);
+    assert_eq!(world.server.prompts().len(), 1, "what the server has is not sent again");
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_an_answer_is_taken_up() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("hi").await;
+    world.server.busy(&prompt.session);
+    let world = world.crash().await;
+    world.server.step(&prompt, &[json!({ "type": "text", "text": "After all." })]);
+    world.server.idle(&prompt.session);
+    world.heard("After all.").await;
+    assert_eq!(world.server.prompts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_crash_before_the_prompt_was_made_runs_it_once() {
+    let mut world = World::new().await;
+    world.router.stop().await;
+    world.say("hi").await;
+    let world = world.crash().await;
+    let prompt = world.server.prompt(0).await;
+    world.server.answer(&prompt, "Hello.");
+    world.heard("Hello.").await;
+    world.rest().await;
+    assert_eq!(world.server.prompts().len(), 1);
+}

@@ -1,0 +1,239 @@
+//! Everything that a lane needs, on a real file, with time that a test can push on.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use client::{Feed, Scope};
+use protocol::Millis;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use super::{
+    chat::Chat,
+    server::{Prompt, Server},
+};
+use crate::{
+    Abilities, Accepted, Adapter, Attachment, Content, Place, Post, Sender, Update,
+    courier::Couriers,
+    ledger::{Kept, Ledger},
+    router::{Desk, Router},
+    settings::{self, Person},
+};
+
+/// When every test begins.
+pub(super) const BEGIN: Millis = 1_800_000_000_000;
+
+pub(super) fn place() -> Place {
+    Place { channel: "test".into(), chat: "7".into(), thread: None }
+}
+
+pub(super) fn thread(name: &str) -> Place {
+    Place { thread: Some(name.into()), ..place() }
+}
+
+pub(super) fn ada() -> Sender {
+    Sender { id: "ada".into(), name: "Ada".into() }
+}
+
+/// What can be different from test to test.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) settings: settings::Router,
+    pub(super) allow: Vec<Person>,
+    pub(super) abilities: fn(&mut Abilities),
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let ada = Person { id: ada().id, prompt: true, approve: true };
+        Self { settings: settings::Router::default(), allow: vec![ada], abilities: |_| {} }
+    }
+}
+
+pub(super) struct World {
+    pub(super) server: Server,
+    pub(super) chat: Arc<Chat>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) router: Router,
+    couriers: Couriers,
+    directory: TempDir,
+    setup: Setup,
+    began: Instant,
+    updates: u64,
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    pub(super) async fn with(setup: Setup) -> Self {
+        let server = Server::start().await;
+        let chat = Chat::new(setup.abilities);
+        Self::start(server, chat, tempfile::tempdir().unwrap(), setup, Instant::now(), 0)
+    }
+
+    fn start(
+        server: Server,
+        chat: Arc<Chat>,
+        directory: TempDir,
+        setup: Setup,
+        began: Instant,
+        updates: u64,
+    ) -> Self {
+        let clock = move || BEGIN + Millis::try_from(began.elapsed().as_millis()).unwrap();
+        let ledger = Ledger::open(&directory.path().join("channels.db"), Arc::new(clock)).unwrap();
+        let ledger = Arc::new(ledger);
+        let adapter: Arc<dyn Adapter> = chat.clone();
+        let couriers = Couriers::new(Arc::clone(&ledger), &[Arc::clone(&adapter)]);
+        let adapters = BTreeMap::from([("test".to_owned(), adapter)]);
+        let router = Router::new(Desk {
+            client: server.client(),
+            feed: Feed::new(server.client(), Scope::Directory),
+            couriers: couriers.clone(),
+            ledger: Arc::clone(&ledger),
+            adapters,
+            settings: setup.settings.clone(),
+            allow: BTreeMap::from([("test".to_owned(), setup.allow.clone())]),
+            files: directory.path().join("files"),
+        });
+        Self { server, chat, ledger, router, couriers, directory, setup, began, updates }
+    }
+
+    pub(super) fn files(&self) -> PathBuf {
+        self.directory.path().join("files")
+    }
+
+    /// The gateway ends in the middle of whatever it does, and starts again.
+    pub(super) async fn crash(self) -> Self {
+        let Self { server, chat, ledger, router, couriers, directory, setup, began, updates } = self;
+        router.stop().await;
+        couriers.stop().await;
+        drop((router, couriers));
+        drop(ledger);
+        let world = Self::start(server, chat, directory, setup, began, updates);
+        for place in world.ledger.open_places().await.unwrap() {
+            world.couriers.wake(&place);
+            world.router.attend(place);
+        }
+        world
+    }
+
+    /// Lets time pass at once.
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.ledger.now()
+    }
+
+    /// An update, as an adapter would make it.
+    pub(super) fn update(&mut self, content: Content) -> Update {
+        self.updates += 1;
+        Update {
+            id: self.updates.to_string(),
+            alias: None,
+            place: place(),
+            sender: ada(),
+            is_direct: true,
+            is_addressed: true,
+            message: Some(format!("m{}", self.updates)),
+            sent: self.now(),
+            content,
+        }
+    }
+
+    pub(super) async fn bring(&self, update: Update) -> Accepted {
+        let place = update.place.clone();
+        let accepted = self.ledger.accept(update).await.unwrap();
+        self.router.attend(place);
+        accepted
+    }
+
+    pub(super) async fn say(&mut self, text: &str) {
+        self.say_as(&place(), &ada(), text).await;
+    }
+
+    pub(super) async fn say_in(&mut self, place: &Place, text: &str) {
+        self.say_as(place, &ada(), text).await;
+    }
+
+    pub(super) async fn say_as(&mut self, place: &Place, sender: &Sender, text: &str) {
+        let content = Content::Said { text: text.to_owned(), files: Vec::new() };
+        let update = Update { place: place.clone(), sender: sender.clone(), ..self.update(content) };
+        self.bring(update).await;
+    }
+
+    pub(super) async fn send(&mut self, text: &str, files: Vec<Attachment>) {
+        let update = self.update(Content::Said { text: text.to_owned(), files });
+        self.bring(update).await;
+    }
+
+    pub(super) async fn tap(&mut self, sender: &Sender, token: &str) -> Option<String> {
+        let receipt = format!("r{}", self.updates);
+        let content = Content::Tapped { token: token.to_owned(), receipt: Some(receipt.clone()) };
+        let update = Update { sender: sender.clone(), ..self.update(content) };
+        self.bring(update).await;
+        self.chat.until_understood(&receipt).await
+    }
+
+    /// Says something, and returns the prompt that is made of it.
+    pub(super) async fn prompt(&mut self, text: &str) -> Prompt {
+        let number = self.server.prompts().len();
+        self.say(text).await;
+        self.server.prompt(number).await
+    }
+
+    pub(super) async fn heard(&self, words: &str) -> Post {
+        self.chat.until(&place(), words).await
+    }
+
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.chat.lines(&place()).into_iter().map(|post| post.text).collect()
+    }
+
+    /// Waits until the lane has seen that the server has the prompt: it says so when it is asked.
+    pub(super) async fn settled(&mut self) {
+        self.say("/status").await;
+        self.heard("Working for").await;
+        self.chat.forget();
+    }
+
+    /// Waits until an update is to be tried again.
+    pub(super) async fn retried(&mut self) {
+        let now = self.now();
+        let is_due = |kept: &Kept| kept.attempts > 0 && kept.due > now;
+        self.poll(async |world| world.ledger.open_updates(&place()).await.unwrap().iter().any(is_due)).await;
+    }
+
+    /// Waits until the update with this number, and with it those before, is done.
+    pub(super) async fn done(&self, number: u64) {
+        let is_it = |kept: &Kept| kept.update.id == number.to_string();
+        self.poll(async |world| !world.ledger.open_updates(&place()).await.unwrap().iter().any(is_it)).await;
+    }
+
+    async fn poll(&self, is_so: impl AsyncFn(&Self) -> bool) {
+        let waiting = async {
+            while !is_so(self).await {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        assert!(waited.is_ok(), "{} lanes, said {:#?}", self.router.lanes(), self.texts());
+    }
+
+    /// Waits until it is noted that everything was said.
+    pub(super) async fn said(&self) {
+        self.poll(async |world| world.ledger.next_post(&place()).await.unwrap().is_none()).await;
+    }
+
+    /// Waits until nothing is left to do.
+    pub(super) async fn rest(&self) {
+        self.poll(async |world| {
+            world.router.lanes() == 0 && world.ledger.next_post(&place()).await.unwrap().is_none()
+        })
+        .await;
+    }
+}

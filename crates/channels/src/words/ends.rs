@@ -1,0 +1,85 @@
+//! How an answer ended.
+
+use std::time::Duration;
+
+use client::streaming::{Ending, Outcome};
+use protocol::{EndReason, MessageError};
+
+use super::lasting;
+
+/// An answer as it is said: its text, and why it is not all there, if it is not.
+pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
+    let text = outcome.text.trim();
+    match (note(&outcome.ending, timeout), text.is_empty()) {
+        (None, true) => "(empty response)".to_owned(),
+        (None, false) => text.to_owned(),
+        (Some(note), true) => note,
+        (Some(note), false) => format!("{text}\n\n{note}"),
+    }
+}
+
+fn note(ending: &Ending, timeout: Duration) -> Option<String> {
+    Some(match ending {
+        Ending::Complete | Ending::Ended(EndReason::Completed) => return None,
+        Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
+        Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
+        Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),
+        Ending::Ended(EndReason::Interrupted) => {
+            "The server stopped before the answer was complete. Send the message again if you still need it."
+                .to_owned()
+        }
+        Ending::Ended(EndReason::Error) => "Something went wrong; the server did not say what.".to_owned(),
+        Ending::Failed(error) => failed(error),
+        Ending::TimedOut => {
+            format!("Stopped, because it took longer than {}.", lasting(timeout))
+        }
+        Ending::Lost(_) => "I lost the server before the answer was complete. It may still be working; \
+                            /last shows the answer when it is there."
+            .to_owned(),
+    })
+}
+
+fn failed(error: &MessageError) -> String {
+    let message = error.message().trim();
+    match error {
+        MessageError::ProviderAuth { provider_id, .. } => {
+            format!("The provider {provider_id} does not accept the server's key. {message}")
+                .trim_end()
+                .to_owned()
+        }
+        MessageError::ContextOverflow { .. } => {
+            "The conversation no longer fits into the model. /new begins a new one.".to_owned()
+        }
+        _ if message.is_empty() => "Something went wrong; the server did not say what.".to_owned(),
+        _ => format!("Something went wrong: {message}"),
+    }
+}
+
+/// The server could not be asked; said about a command.
+pub(crate) fn unreachable(error: &client::Error) -> String {
+    match error {
+        error if error.is_transient() => {
+            "The server cannot be reached right now. Try again in a moment.".to_owned()
+        }
+        error => format!("The server would not do that: {}", reason(error)),
+    }
+}
+
+/// A message was tried and given up.
+pub(crate) fn failure(error: &client::Error, attempts: u32) -> String {
+    match error {
+        error if error.is_transient() => {
+            format!(
+                "The server could not be reached, {attempts} times in a row. Your message was set aside; send it again later."
+            )
+        }
+        error => format!("The server would not take your message: {}", reason(error)),
+    }
+}
+
+fn reason(error: &client::Error) -> String {
+    match error {
+        client::Error::Refused { error, .. } => error.message().unwrap_or_else(|| error.kind()),
+        error => error.to_string(),
+    }
+}

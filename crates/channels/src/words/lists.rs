@@ -1,0 +1,133 @@
+//! What is there: sessions, models, agents, and what goes on.
+
+use std::time::Duration;
+
+use protocol::{Millis, Session, SessionId, agent::Agent, message::ModelRef, session::Tokens};
+
+use super::{code, excerpt, lasting};
+
+/// So many lines of a list are shown.
+pub(crate) const SHOWN: usize = 20;
+
+/// What goes on in a place.
+#[derive(Debug, Default)]
+pub(crate) struct Situation<'a> {
+    /// Since when something runs.
+    pub(crate) working: Option<Duration>,
+    /// What was done last.
+    pub(crate) tool: Option<&'a str>,
+    /// When the model is asked again, which time that is, and why it has to be.
+    pub(crate) retry: Option<(Duration, u32, &'a str)>,
+    /// How many messages wait.
+    pub(crate) waiting: usize,
+    /// How many requests wait for a person.
+    pub(crate) asks: usize,
+    /// What is talked about.
+    pub(crate) session: Option<&'a Session>,
+    /// The model that was chosen here.
+    pub(crate) model: Option<&'a ModelRef>,
+    /// The agent that was chosen here.
+    pub(crate) agent: Option<&'a str>,
+    /// How many todos are done, of how many.
+    pub(crate) todos: Option<(usize, usize)>,
+}
+
+/// What goes on.
+pub(crate) fn status(situation: &Situation<'_>) -> String {
+    let mut lines = vec![match situation.working {
+        Some(time) if situation.asks > 0 => format!("⏸ Waits for you, {} after it began.", lasting(time)),
+        Some(time) => format!("⏳ Working for {}.", lasting(time)),
+        None if situation.asks > 0 => "⏸ Waits for you.".to_owned(),
+        None => "💤 Nothing is running.".to_owned(),
+    }];
+    if let Some((wait, attempt, message)) = situation.retry {
+        lines.push(retry(wait, attempt, message));
+    }
+    lines.extend(situation.tool.map(|title| format!("Last: 🔧 {title}")));
+    lines.extend(situation.todos.map(|(done, all)| format!("Todos: {done} of {all} done")));
+    lines.extend(counted(situation.waiting, "message waits", "messages wait"));
+    lines.extend(counted(situation.asks, "request waits for your answer", "requests wait for your answer"));
+    lines.push(situation.session.map_or_else(
+        || "Session: none yet; the first message begins one".to_owned(),
+        |session| format!("Session: {} ({})", excerpt(&session.title, 60), code(session.id.as_str())),
+    ));
+    let used = situation.session.and_then(|session| session.model.as_ref());
+    let model = situation.model.map(|model| format!("{}/{}", model.provider_id, model.model_id));
+    let model = model.or_else(|| used.map(|model| format!("{}/{}", model.provider_id, model.id)));
+    lines.extend(model.map(|model| format!("Model: {}", code(&model))));
+    let agent = situation.agent.or_else(|| situation.session?.agent.as_deref());
+    lines.extend(agent.map(|agent| format!("Agent: {agent}")));
+    lines.extend(situation.session.and_then(|session| session.tokens.as_ref()).map(tokens));
+    lines.join("\n")
+}
+
+/// The model has to be asked again.
+pub(crate) fn retry(wait: Duration, attempt: u32, message: &str) -> String {
+    format!(
+        "🔁 {}. Trying again in {} (attempt {attempt})",
+        excerpt(message, 120).trim_end_matches('.'),
+        lasting(wait)
+    )
+}
+
+fn counted(count: usize, one: &str, many: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    }
+}
+
+fn tokens(tokens: &Tokens) -> String {
+    let input = tokens.input + tokens.cache.read + tokens.cache.write;
+    format!("Tokens: {input} in, {} out", tokens.output + tokens.reasoning)
+}
+
+/// The sessions that can be talked about, in the order in which `/use` counts them.
+pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: Millis) -> String {
+    if sessions.is_empty() {
+        return "There are no sessions yet. Write something to begin one.".to_owned();
+    }
+    let lines = (1..).zip(sessions).map(|(number, session)| {
+        let mark = if current == Some(&session.id) { " ← here" } else { "" };
+        let age = u64::try_from(now - session.time.updated).unwrap_or_default();
+        let age = lasting(Duration::from_millis(age));
+        format!("{number}. {} ({age} ago){mark}", excerpt(&session.title, 60))
+    });
+    format!("{}\n\n/use and a number goes on with one of them.", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The models that can be chosen.
+pub(crate) fn models(models: &[ModelRef], chosen: Option<&ModelRef>) -> String {
+    let names: Vec<String> = models.iter().map(|it| format!("{}/{}", it.provider_id, it.model_id)).collect();
+    let chosen = chosen.map(|it| format!("{}/{}", it.provider_id, it.model_id));
+    let current = chosen.map_or_else(
+        || "The server chooses the model.".to_owned(),
+        |name| format!("Chosen: {}. /model default takes that back.", code(&name)),
+    );
+    format!("{current}\n\n{}\n\n/model and a name chooses one.", list(&names))
+}
+
+/// The agents that can be chosen.
+pub(crate) fn agents(agents: &[Agent], chosen: Option<&str>) -> String {
+    let names: Vec<String> = agents
+        .iter()
+        .map(|agent| match agent.description.as_deref() {
+            Some(description) => format!("{} – {}", agent.name, excerpt(description, 80)),
+            None => agent.name.clone(),
+        })
+        .collect();
+    let current = chosen.map_or_else(
+        || "The server chooses the agent.".to_owned(),
+        |name| format!("Chosen: {name}. /agent default takes that back."),
+    );
+    format!("{current}\n\n{}\n\n/agent and a name chooses one.", list(&names))
+}
+
+fn list(names: &[String]) -> String {
+    let mut lines: Vec<String> = names.iter().take(SHOWN).map(|name| format!("• {name}")).collect();
+    if names.len() > SHOWN {
+        lines.push(format!("… and {} more", names.len() - SHOWN));
+    }
+    lines.join("\n")
+}
