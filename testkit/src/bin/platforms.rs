@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use testkit::platforms::{telegram::Telegram, whatsapp::WhatsApp};
+use testkit::platforms::{slack::Slack, telegram::Telegram, whatsapp::WhatsApp};
 use tokio::io::AsyncReadExt;
 
 #[tokio::main]
@@ -24,6 +24,7 @@ async fn main() -> Result<()> {
 /// Starts a fake; its address.
 async fn start(name: &str, options: Value) -> Result<String> {
     match name {
+        "slack" => Ok(Slack::start(serde_json::from_value(options)?).await?.api()),
         "telegram" => Ok(Telegram::start(serde_json::from_value(options)?).await?.address().to_owned()),
         "whatsapp" => Ok(WhatsApp::start(serde_json::from_value(options)?).await?.address().to_owned()),
         _ => bail!("there is no platform {name}"),

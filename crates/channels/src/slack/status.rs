@@ -54,6 +54,8 @@ impl Statuses {
         if let Some(previous) = previous.filter(|previous| previous != thread) {
             self.set(web, &place.chat, &previous, "").await?;
         }
+        // An empty status would take the old one away.
+        let words = if words.trim().is_empty() { "is working…" } else { words };
         let words: String = words.chars().take(LENGTH).collect();
         self.set(web, &place.chat, thread, &words).await
     }

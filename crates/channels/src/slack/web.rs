@@ -111,8 +111,10 @@ async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
     let word =
         |name: &str| parsed.as_ref().ok().and_then(|answer| answer.get(name)?.as_str().map(str::to_owned));
     if let Some(error) = word("error") {
-        let trouble = Trouble::named(&error, word("needed").as_deref(), calls::retry_after(&headers));
-        return Err(if status.is_server_error() { Fault::Uncertain(error).into() } else { trouble });
+        if status.is_server_error() {
+            return Err(calls::refusal(status, &headers, error).into());
+        }
+        return Err(Trouble::named(&error, word("needed").as_deref(), calls::retry_after(&headers)));
     }
     match status {
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {

@@ -132,3 +132,48 @@ async fn secured(
     let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
     TlsConnector::from(Arc::new(config)).connect(name, plain).await.map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::DuplexStream, time::Instant};
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    async fn pair() -> (Line, WebSocketStream<DuplexStream>) {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let ours: Pin<Box<dyn Duplex>> = Box::pin(ours);
+        let socket = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
+        (Line { socket }, WebSocketStream::from_raw_socket(theirs, Role::Server, None).await)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_falls_silent_is_given_up() {
+        let (mut line, _theirs) = pair().await;
+        let began = Instant::now();
+        assert_eq!(line.next().await, Err("the other side fell silent".to_owned()));
+        assert_eq!(began.elapsed(), SILENCE + ANSWER);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_answers_pings_is_waited_for() {
+        let (mut line, mut theirs) = pair().await;
+        let answering = tokio::spawn(async move { while theirs.next().await.is_some() {} });
+        assert!(timeout(Duration::from_mins(10), line.next()).await.is_err());
+        answering.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_but_hello_comes_first() {
+        for (frame, is_fine) in [
+            (r#"{"type": "hello"}"#, true),
+            (r#"{"type": "disconnect", "reason": "link_disabled"}"#, false),
+            (r#"{"envelope_id": "e", "type": "events_api"}"#, false),
+            ("nonsense", false),
+        ] {
+            let (mut line, mut theirs) = pair().await;
+            theirs.send(Message::text(frame)).await.unwrap();
+            assert_eq!(line.greeted().await.is_ok(), is_fine, "{frame}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The adapter for Slack against a strict fake of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod calls;
+mod room;
+mod sending;
+mod socket;

@@ -1,0 +1,378 @@
+//! Slack, as strict as the real one: the Web API, Socket Mode, and the Events API with its signatures and repetitions.
+//!
+//! What a person types becomes what Slack's own client makes of it: `@baton` is a mention, `&`, `<` and `>` are
+//! escaped, addresses are links, and `/baton words` is a slash command. In a channel a mention is delivered twice, as
+//! `message` and as `app_mention`. Beside the control interface of every fake there are:
+//!
+//! | call | what it does |
+//! |---|---|
+//! | `POST /control/slack/calls` | `{url}`: events go there from now on, if it answers Slack's challenge |
+//! | `POST /control/slack/disconnect` | Slack announces that it will close all connections, and does when there is another |
+//! | `POST /control/slack/cut` | all connections break without a word |
+//! | `POST /control/slack/deliver` | `{event}`: an event as it is |
+
+#![expect(clippy::indexing_slicing, reason = "only JSON is indexed: what is not there is null")]
+
+mod blocks;
+mod delivery;
+mod files;
+mod socket;
+mod web;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::Write as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Result;
+use axum::{
+    Json, Router,
+    extract::State as Shared,
+    routing::{any, get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, time::Instant};
+
+use super::stage::{self, Platform, Said, Stage, Tap};
+use delivery::Kind;
+pub use delivery::signature;
+
+/// Who the bot is.
+pub const BOT: &str = "UBOT";
+const BOT_ID: &str = "BBOT";
+const TEAM: &str = "T1";
+/// How people write its name.
+const MENTION: &str = "@baton";
+const COMMAND: &str = "/baton";
+
+/// How strict it is, and what it knows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Options {
+    /// The bot's token.
+    pub bot_token: String,
+    /// The app's token.
+    pub app_token: String,
+    /// What calls are signed with.
+    pub signing_secret: String,
+    /// Whether a second message in a channel within a second is too much.
+    pub is_paced: bool,
+    /// Channels in which the bot is not.
+    pub outside: Vec<String>,
+    /// Methods that it does not have.
+    pub without: Vec<String>,
+    /// How long an acknowledgement may take, in milliseconds.
+    pub deadline_ms: u64,
+    /// After how many milliseconds a call that failed is made again; Slack waits not at all, a minute, five minutes.
+    pub retries_ms: Vec<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bot_token: "xoxb-fake".to_owned(),
+            app_token: "xapp-fake".to_owned(),
+            signing_secret: "fake-signing-secret".to_owned(),
+            is_paced: false,
+            outside: Vec::new(),
+            without: Vec::new(),
+            deadline_ms: 3_000,
+            retries_ms: vec![0, 1_000, 5_000],
+        }
+    }
+}
+
+/// A running fake.
+#[derive(Debug)]
+pub struct Slack {
+    stage: Stage,
+    options: Options,
+    url: String,
+    http: reqwest::Client,
+    inner: Mutex<Inner>,
+}
+
+/// What it remembers.
+#[derive(Debug, Default)]
+struct Inner {
+    /// Makes ids and times unique.
+    count: u64,
+    /// Every message and the thread it is in, by channel and time.
+    messages: BTreeMap<(String, String), Option<String>>,
+    /// Channels somebody has spoken in.
+    channels: BTreeSet<String>,
+    /// When the bot last spoke in a channel.
+    spoken: BTreeMap<String, Instant>,
+    statuses: BTreeMap<(String, String), String>,
+    files: BTreeMap<String, files::Stored>,
+    tickets: BTreeSet<String>,
+    lines: Vec<socket::Line>,
+    /// What was sent over a connection and is not acknowledged, by envelope.
+    open: BTreeMap<String, delivery::Sent>,
+    /// Envelopes that were acknowledged, or sent again under another name.
+    settled: BTreeSet<String>,
+    /// What waits for a connection.
+    waiting: VecDeque<delivery::Item>,
+    last: Option<delivery::Item>,
+    calls: Option<String>,
+}
+
+impl Slack {
+    /// Starts it on a free port of loopback.
+    pub async fn start(options: Options) -> Result<Arc<Self>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let slack = Arc::new(Self {
+            stage: Stage::default(),
+            options,
+            url: format!("http://{}", listener.local_addr()?),
+            http: crate::calls::http(),
+            inner: Mutex::default(),
+        });
+        let service = routes(slack.clone());
+        tokio::spawn(async move { axum::serve(listener, service).await });
+        Ok(slack)
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where its Web API is.
+    pub fn api(&self) -> String {
+        format!("{}/api", self.url)
+    }
+
+    /// Somebody invites the bot to a channel.
+    pub fn invite(&self, chat: &str) {
+        self.lock().channels.insert(chat.to_owned());
+    }
+
+    /// The status that a thread shows.
+    pub fn status(&self, chat: &str, thread: &str) -> String {
+        self.lock().statuses.get(&(chat.to_owned(), thread.to_owned())).cloned().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name that nothing else has.
+    fn fresh(&self, prefix: &str) -> String {
+        let mut inner = self.lock();
+        inner.count += 1;
+        format!("{prefix}{}", inner.count)
+    }
+
+    /// The time, as Slack names messages by it: no two have the same.
+    fn moment(&self) -> String {
+        let mut inner = self.lock();
+        inner.count += 1;
+        format!("{}.{:06}", jiff::Timestamp::now().as_second(), inner.count)
+    }
+
+    /// A new message; its time.
+    fn place(&self, chat: &str, thread: Option<&str>) -> String {
+        let ts = self.moment();
+        let mut inner = self.lock();
+        inner.channels.insert(chat.to_owned());
+        inner.messages.insert((chat.to_owned(), ts.clone()), thread.map(str::to_owned));
+        ts
+    }
+
+    /// Whether there is such a message.
+    fn has(&self, chat: &str, ts: &str) -> bool {
+        self.lock().messages.contains_key(&(chat.to_owned(), ts.to_owned()))
+    }
+
+    /// Delivers an event, as it is.
+    pub fn event(self: &Arc<Self>, event: &Value) {
+        let body = json!({
+            "token": "verification", "team_id": TEAM, "api_app_id": "A1", "type": "event_callback",
+            "event_id": self.fresh("Ev"), "event_time": jiff::Timestamp::now().as_second(),
+            "authorizations": [{"team_id": TEAM, "user_id": BOT, "is_bot": true}], "event": event,
+        });
+        self.deliver(Kind::Event, body);
+    }
+
+    fn command(self: &Arc<Self>, said: &Said, words: &str) {
+        let name = if said.is_group { "general" } else { "directmessage" };
+        let body = json!({
+            "token": "verification", "team_id": TEAM, "api_app_id": "A1", "command": COMMAND,
+            "text": words.trim(), "channel_id": said.chat, "channel_name": name, "user_id": said.from,
+            "user_name": said.name, "trigger_id": self.fresh("trigger."), "response_url": format!("{}/response", self.url),
+        });
+        self.lock().channels.insert(said.chat.clone());
+        self.deliver(Kind::Command, body);
+    }
+
+    fn message(self: &Arc<Self>, said: &Said) -> String {
+        let ts = self.place(&said.chat, said.thread.as_deref());
+        let text = typed(&said.text);
+        let mut event = json!({
+            "type": "message", "channel": said.chat, "channel_type": if said.is_group { "channel" } else { "im" },
+            "user": said.from, "text": text, "ts": ts, "event_ts": ts, "team": TEAM, "client_msg_id": self.fresh("client-"),
+        });
+        if let Some(thread) = &said.thread {
+            event["thread_ts"] = json!(thread);
+        }
+        if let Some(file) = &said.file {
+            event["subtype"] = json!("file_share");
+            event["files"] = json!([self.given(file)]);
+        }
+        self.event(&event);
+        if said.is_group && text.contains(&format!("<@{BOT}>")) {
+            event["type"] = json!("app_mention");
+            for field in ["channel_type", "subtype"] {
+                event.as_object_mut().and_then(|event| event.remove(field));
+            }
+            self.event(&event);
+        }
+        ts
+    }
+}
+
+/// What a person plays needs the fake itself, to deliver in the background.
+impl Platform for Arc<Slack> {
+    fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    fn say(&self, said: Said) -> String {
+        if let Some(words) =
+            said.text.strip_prefix(COMMAND).filter(|words| words.is_empty() || words.starts_with(' '))
+        {
+            self.command(&said, words);
+            return String::new();
+        }
+        self.message(&said)
+    }
+
+    fn tap(&self, tap: Tap) {
+        let messages = self.stage.state().messages;
+        let Some(message) = messages.iter().find(|it| it.id == tap.message && !it.is_removed) else {
+            return self.stage.problem(format!("a test taps on {}, which is not there", tap.message));
+        };
+        let Some(button) = message.buttons.iter().find(|it| it.label == tap.label) else {
+            return self.stage.problem(format!("a test taps on {:?}, which is not there", tap.label));
+        };
+        let mut container = json!({"type": "message", "message_ts": message.id, "channel_id": message.chat});
+        let mut shown = json!({"type": "message", "bot_id": BOT_ID, "ts": message.id, "text": message.text});
+        if let Some(thread) = &message.thread {
+            container["thread_ts"] = json!(thread);
+            shown["thread_ts"] = json!(thread);
+        }
+        let body = json!({
+            "type": "block_actions", "api_app_id": "A1", "team": {"id": TEAM},
+            "user": {"id": tap.from, "username": tap.name, "name": tap.name, "team_id": TEAM},
+            "channel": {"id": message.chat, "name": "somewhere"}, "container": container, "message": shown,
+            "trigger_id": self.fresh("trigger."), "response_url": format!("{}/response", self.url),
+            "actions": [{"type": "button", "block_id": "b1", "action_id": "a1", "value": button.token,
+                "text": {"type": "plain_text", "text": button.label}, "action_ts": self.moment()}],
+        });
+        self.deliver(Kind::Interaction, body);
+    }
+
+    fn stop(&self, chat: &str, thread: Option<&str>) {
+        self.event(&json!({
+            "type": "agent_session_stopped", "channel": chat, "thread_ts": thread, "user": "U1",
+            "event_ts": self.moment(), "streaming_message_ts": [],
+        }));
+    }
+
+    fn repeat(&self) {
+        let last = self.lock().last.clone();
+        match last {
+            Some(item) => self.send(item.again()),
+            None => self.stage.problem("a test repeats what never was"),
+        }
+    }
+}
+
+/// What Slack's client makes of what a person types.
+fn typed(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut wire = String::with_capacity(text.len());
+    for word in text.split_inclusive(char::is_whitespace) {
+        let bare = word.trim_end();
+        let space = word.strip_prefix(bare).unwrap_or_default();
+        let _ = match bare {
+            _ if bare.starts_with("https://") || bare.starts_with("http://") => {
+                write!(wire, "<{bare}>{space}")
+            }
+            _ => write!(wire, "{}{space}", bare.replace(MENTION, &format!("<@{BOT}>"))),
+        };
+    }
+    wire
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    url: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Raw {
+    event: Value,
+}
+
+type Fake = Shared<Arc<Slack>>;
+
+fn routes(slack: Arc<Slack>) -> Router {
+    Router::new()
+        .route("/api/{method}", any(web::call))
+        .route("/upload/{ticket}", post(files::upload))
+        .route("/files/{id}", get(files::download))
+        .route("/link", get(socket::connect))
+        .route(
+            "/control/slack/calls",
+            post(async |Shared(it): Fake, Json(target): Json<Target>| match it.call_at(&target.url).await {
+                Ok(()) => Json(json!({})),
+                Err(error) => Json(json!({"error": error.to_string()})),
+            }),
+        )
+        .route(
+            "/control/slack/disconnect",
+            post(async |Shared(it): Fake| {
+                it.disconnect();
+                Json(json!({}))
+            }),
+        )
+        .route(
+            "/control/slack/cut",
+            post(async |Shared(it): Fake| {
+                it.cut();
+                Json(json!({}))
+            }),
+        )
+        .route(
+            "/control/slack/deliver",
+            post(async |Shared(it): Fake, Json(raw): Json<Raw>| {
+                it.event(&raw.event);
+                Json(json!({}))
+            }),
+        )
+        // Nobody sends more than Slack would take; what it would not take is for the fake to say.
+        .layer(axum::extract::DefaultBodyLimit::max(16 << 20))
+        .with_state(slack.clone())
+        .merge(stage::control(Arc::new(slack)))
+}
+
+/// How long anything here waits at most.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    #[test]
+    fn slacks_client_changes_what_is_typed() {
+        assert_eq!(
+            typed("@baton see https://example.com/a&b\nif a < b"),
+            "<@UBOT> see <https://example.com/a&amp;b>\nif a &lt; b"
+        );
+    }
+}
