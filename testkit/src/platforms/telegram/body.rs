@@ -46,12 +46,11 @@ impl Body {
     fn part(&mut self, part: &str) {
         let Some((head, content)) = part.split_once("\r\n\r\n") else { return };
         let content = content.strip_suffix("\r\n").unwrap_or(content);
-        let quoted = |key: &str| Some(head.split_once(key)?.1.split('"').next()?.to_owned());
-        if let Some(name) = quoted("filename=\"") {
-            let mime = head.lines().find_map(|line| line.strip_prefix("Content-Type: "));
-            let mime = mime.unwrap_or("application/octet-stream").to_owned();
+        let disposition = header_of(head, "content-disposition").unwrap_or_default();
+        if let Some(name) = parameter(disposition, "filename") {
+            let mime = header_of(head, "content-type").unwrap_or("application/octet-stream").to_owned();
             self.file = Some(ShownFile { name, mime, text: content.to_owned() });
-        } else if let Some(name) = quoted("name=\"") {
+        } else if let Some(name) = parameter(disposition, "name") {
             let value = serde_json::from_str(content).unwrap_or_else(|_| content.into());
             self.values.insert(name, value);
         }
@@ -72,6 +71,18 @@ impl Body {
     }
 }
 
+/// A header of a part, whatever its case.
+fn header_of<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+    headers.find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// A parameter of a header, with quotation marks or without.
+fn parameter(header: &str, name: &str) -> Option<String> {
+    let mut parameters = header.split(';').filter_map(|it| it.split_once('='));
+    parameters.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().trim_matches('"').to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,8 +90,8 @@ mod tests {
     #[test]
     fn a_form_is_taken_apart() {
         let body = "--x\r\nContent-Disposition: form-data; name=\"chat_id\"\r\n\r\n7\r\n--x\r\n\
-                    Content-Disposition: form-data; name=\"document\"; filename=\"a.diff\"\r\n\
-                    Content-Type: text/x-diff\r\n\r\n-a\r\n+b\r\n--x--\r\n";
+                    content-disposition:form-data;name=\"document\";filename=a.diff\r\n\
+                    content-type:text/x-diff\r\n\r\n-a\r\n+b\r\n--x--\r\n";
         let form = Body::form(body.as_bytes(), "x");
         assert_eq!(form.number("chat_id"), Some(7));
         let file = form.file.unwrap();
