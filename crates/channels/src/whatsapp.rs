@@ -54,6 +54,7 @@ pub struct WhatsApp {
 impl WhatsApp {
     /// The adapter for a number.
     pub fn new(settings: &settings::WhatsApp) -> Result<Self, Fault> {
+        present(settings)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, settings.app_secret.reveal().as_bytes());
         let verification = hmac::sign(&secret, settings.verify_token.reveal().as_bytes());
         let graph = Graph::new(&settings.api, settings.token.clone())?;
@@ -81,6 +82,20 @@ impl WhatsApp {
             "typing_indicator": { "type": "text" },
         });
         self.graph.post(&[&self.number, "messages"], &body).await.map(drop)
+    }
+}
+
+/// A secret that is empty, for instance because a variable is not set, would let everybody in.
+fn present(settings: &settings::WhatsApp) -> Result<(), Fault> {
+    let values = [
+        ("token", settings.token.reveal()),
+        ("phoneNumberID", &settings.phone_number_id),
+        ("appSecret", settings.app_secret.reveal()),
+        ("verifyToken", settings.verify_token.reveal()),
+    ];
+    match values.iter().find(|(_, value)| value.trim().is_empty()) {
+        Some((name, _)) => Err(Fault::Refused(format!("`{name}` is empty"))),
+        None => Ok(()),
     }
 }
 

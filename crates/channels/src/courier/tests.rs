@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{work::DOUBT, *};
 use crate::{
-    Abilities, Attachment, Fault, Inbox, Sent,
+    Abilities, Attachment, Content, Fault, Inbox, Sender, Sent, Update,
     adapter::Answer,
     split::{Limit, Unit},
 };
@@ -151,6 +151,28 @@ async fn what_was_being_sent_when_the_gateway_died_is_not_said_again() {
     world.couriers.wake(&place());
     let done = world.service.until(&format!("send {DOUBT}")).await;
     assert_eq!(done, ["send two", &format!("send {DOUBT}")]);
+}
+
+#[tokio::test]
+async fn what_the_person_has_to_write_for_is_said_when_they_do() {
+    let world = World::new(Service::new(true, [Fault::Closed("too late".into())]));
+    world.say(&["one"]).await;
+    world.service.until("in vain: send one").await;
+    let update = Update {
+        id: "a".into(),
+        alias: None,
+        place: place(),
+        sender: Sender { id: "1".into(), name: "Ada".into() },
+        is_direct: true,
+        is_addressed: true,
+        message: None,
+        sent: 0,
+        content: Content::Stopped,
+    };
+    // Whether the courier notes the refusal before or after this, it is said once.
+    world.ledger.accept(update).await.unwrap();
+    world.couriers.wake(&place());
+    assert_eq!(world.service.until("send one").await, ["in vain: send one", "send one"]);
 }
 
 #[tokio::test]

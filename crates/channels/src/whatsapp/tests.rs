@@ -88,15 +88,18 @@ impl World {
 }
 
 fn adapter(api: &str, options: &Options) -> WhatsApp {
-    WhatsApp::new(&settings::WhatsApp {
+    WhatsApp::new(&configured(api, options)).unwrap()
+}
+
+fn configured(api: &str, options: &Options) -> settings::WhatsApp {
+    settings::WhatsApp {
         token: Secret::new(&options.token),
         phone_number_id: options.phone_number_id.clone(),
         app_secret: Secret::new(&options.app_secret),
         verify_token: Secret::new(&options.verify_token),
         api: api.to_owned(),
         allow: Vec::new(),
-    })
-    .unwrap()
+    }
 }
 
 /// A gateway's listener; its address.

@@ -76,6 +76,20 @@ async fn a_call_that_is_not_signed_is_not_believed() {
     assert_eq!(world.updates(ADA).await.len(), 1);
 }
 
+#[test]
+fn a_secret_that_is_empty_is_no_secret() {
+    let options = Options::default();
+    for empty in [
+        Options { token: String::new(), ..options.clone() },
+        Options { app_secret: " ".into(), ..options.clone() },
+        Options { verify_token: String::new(), ..options.clone() },
+        Options { phone_number_id: String::new(), ..options },
+    ] {
+        let fault = WhatsApp::new(&configured("http://127.0.0.1:9/", &empty)).unwrap_err();
+        assert!(fault.to_string().contains("is empty"), "{fault}");
+    }
+}
+
 #[tokio::test]
 async fn the_webhook_is_set_up_by_whoever_knows_the_word() {
     let world = World::new().await;
