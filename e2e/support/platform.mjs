@@ -33,7 +33,8 @@ export class Platform {
 
   async control(what, body = {}) {
     const headers = { "content-type": "application/json" }
-    const answer = await fetch(`${this.url}/control/${what}`, { method: "POST", headers, body: JSON.stringify(body) })
+    const target = new URL(`/control/${what}`, this.url)
+    const answer = await fetch(target, { method: "POST", headers, body: JSON.stringify(body) })
     assert.equal(answer.status, 200, await answer.clone().text())
     return answer.json()
   }
@@ -44,7 +45,7 @@ export class Platform {
     let state
     const looking = async () => {
       for (;;) {
-        state = await (await fetch(`${this.url}/control/state?after=${version}`)).json()
+        state = await (await fetch(new URL(`/control/state?after=${version}`, this.url))).json()
         version = state.version
         const found = look(state)
         if (found) return found
