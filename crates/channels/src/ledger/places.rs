@@ -1,7 +1,7 @@
 //! What is known about a place.
 
 use protocol::{Millis, SessionId, message::ModelRef};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::{Error, Ledger};
@@ -32,22 +32,30 @@ impl Ledger {
     /// What a place remembers; nothing, if nothing was ever said there.
     pub async fn seat(&self, place: &Place) -> Result<Seat, Error> {
         let place = place.to_string();
-        self.with(move |tables| {
-            let mut query = tables.prepare_cached("SELECT body FROM places WHERE place = ?")?;
-            let body: Option<String> = query.query_row([place], |row| row.get(0)).optional()?;
-            Ok(body.map(|body| serde_json::from_str(&body)).transpose()?.unwrap_or_default())
-        })
-        .await
+        self.with(move |tables| read(tables, &place)).await
     }
 
-    /// Remembers it.
-    pub async fn set_seat(&self, place: &Place, seat: &Seat) -> Result<(), Error> {
-        let (place, body) = (place.to_string(), serde_json::to_string(seat)?);
+    /// Changes what a place remembers. Nobody else's change comes between.
+    pub async fn change_seat(
+        &self,
+        place: &Place,
+        change: impl FnOnce(&mut Seat) + Send + 'static,
+    ) -> Result<(), Error> {
+        let place = place.to_string();
         self.with(move |tables| {
+            let mut seat = read(tables, &place)?;
+            change(&mut seat);
+            let body = serde_json::to_string(&seat)?;
             let change = "INSERT OR REPLACE INTO places (place, body) VALUES (?, ?)";
             tables.prepare_cached(change)?.execute(params![place, body])?;
             Ok(())
         })
         .await
     }
+}
+
+fn read(tables: &Connection, place: &str) -> Result<Seat, Error> {
+    let mut query = tables.prepare_cached("SELECT body FROM places WHERE place = ?")?;
+    let body: Option<String> = query.query_row([place], |row| row.get(0)).optional()?;
+    Ok(body.map(|body| serde_json::from_str(&body)).transpose()?.unwrap_or_default())
 }

@@ -59,42 +59,38 @@ impl Lane {
     }
 
     pub(super) async fn choose_model(&self, name: &str) -> Said {
-        let mut seat = self.seat().await?;
         if name == "default" {
-            seat.model = None;
-            self.ledger().set_seat(&self.place, &seat).await?;
+            self.ledger().change_seat(&self.place, |seat| seat.model = None).await?;
             return Ok(say("The server chooses the model."));
         }
         let models = self.desk().client.models().await?;
         if name.is_empty() {
-            return Ok(posts(&*self.adapter, &words::models(&models, seat.model.as_ref())));
+            let chosen = self.seat().await?.model;
+            return Ok(posts(&*self.adapter, &words::models(&models, chosen.as_ref())));
         }
-        let Some(model) = find_model(&models, name) else {
+        let Some(model) = find_model(&models, name).cloned() else {
             return Ok(say(format!("There is no model {}. /model lists them.", words::code(name))));
         };
         let said = format!("From now on: {}/{}", model.provider_id, model.model_id);
-        seat.model = Some(model.clone());
-        self.ledger().set_seat(&self.place, &seat).await?;
+        self.ledger().change_seat(&self.place, |seat| seat.model = Some(model)).await?;
         Ok(say(said))
     }
 
     pub(super) async fn choose_agent(&self, name: &str) -> Said {
-        let mut seat = self.seat().await?;
         if name == "default" {
-            seat.agent = None;
-            self.ledger().set_seat(&self.place, &seat).await?;
+            self.ledger().change_seat(&self.place, |seat| seat.agent = None).await?;
             return Ok(say("The server chooses the agent."));
         }
         let agents: Vec<Agent> = self.desk().client.agents().await?.into_iter().filter(is_offered).collect();
         if name.is_empty() {
-            return Ok(posts(&*self.adapter, &words::agents(&agents, seat.agent.as_deref())));
+            let chosen = self.seat().await?.agent;
+            return Ok(posts(&*self.adapter, &words::agents(&agents, chosen.as_deref())));
         }
         let Some(agent) = agents.into_iter().find(|agent| agent.name.eq_ignore_ascii_case(name)) else {
             return Ok(say(format!("There is no agent {}. /agent lists them.", words::code(name))));
         };
         let said = format!("From now on: {}", agent.name);
-        seat.agent = Some(agent.name);
-        self.ledger().set_seat(&self.place, &seat).await?;
+        self.ledger().change_seat(&self.place, |seat| seat.agent = Some(agent.name)).await?;
         Ok(say(said))
     }
 }

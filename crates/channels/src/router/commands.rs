@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Document, Post,
-    ledger::{self, Asked, Kept, Roles, Seat},
+    ledger::{self, Asked, Kept, Roles, Seat, State},
     words::{self, Situation},
 };
 
@@ -94,8 +94,7 @@ impl Lane {
 
     /// Talks about another session from now on. Which model and agent were chosen stays.
     pub(super) async fn sit(&self, session: SessionId) -> Result<(), ledger::Error> {
-        let seat = Seat { session: Some(session), ..self.seat().await? };
-        self.ledger().set_seat(&self.place, &seat).await
+        self.ledger().change_seat(&self.place, |seat| seat.session = Some(session)).await
     }
 
     async fn begin_anew(&self) -> Said {
@@ -122,6 +121,12 @@ impl Lane {
     async fn drop_waiting(&mut self) -> Result<usize, ledger::Error> {
         let waiting = std::mem::take(&mut self.waiting);
         for kept in &waiting {
+            if let State::Running(run) = &kept.state
+                && let Err(error) = self.desk().client.abort(&run.session).await
+            {
+                // The server was lost before; it may be working on it all the same.
+                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "a turn could not be stopped");
+            }
             self.conclude(kept, Vec::new()).await?;
         }
         Ok(waiting.len())

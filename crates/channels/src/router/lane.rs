@@ -226,12 +226,13 @@ impl Lane {
 
     /// Remembers where the person was heard last.
     async fn remember(&self, update: &Update) -> Result<(), ledger::Error> {
-        let mut seat = self.ledger().seat(&self.place).await?;
-        seat.heard = Some(update.sent);
-        if update.message.is_some() {
-            seat.message.clone_from(&update.message);
-        }
-        self.ledger().set_seat(&self.place, &seat).await
+        let (sent, message) = (update.sent, update.message.clone());
+        self.ledger()
+            .change_seat(&self.place, move |seat| {
+                seat.heard = Some(sent);
+                seat.message = message.or(seat.message.take());
+            })
+            .await
     }
 
     /// Something for the agent to do: now, or when its turn comes.

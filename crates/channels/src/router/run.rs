@@ -11,7 +11,7 @@ use client::{
     streaming::{Ending, Outcome, Progress},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
-use protocol::{EndReason, MessageId, Millis, SessionId, prompt::Delivery};
+use protocol::{EndReason, MessageId, Millis, SessionId};
 
 use super::{
     board::Board,
@@ -223,9 +223,9 @@ impl Lane {
         let run = ledger::Run { session: session.clone(), prompt: id.clone() };
         self.ledger().run(kept.id, run.clone()).await?;
         kept.state = State::Running(run);
+        // That it joins needs no word.
         let mut input = made.prompt;
         input.message_id = Some(id.clone());
-        input.delivery = Some(Delivery::Steer);
         (input.model, input.agent) = (seat.model, seat.agent);
         match self.desk().client.prompt_async(&session, &input).await {
             Ok(()) => {

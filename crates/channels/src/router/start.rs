@@ -60,7 +60,6 @@ impl Start {
         let mut input = made.prompt;
         input.model.clone_from(&seat.model);
         input.agent.clone_from(&seat.agent);
-        input.delivery = Some(Delivery::Queue);
         if let State::Running(run) = &self.kept.state {
             input.message_id = Some(run.prompt.clone());
             match self.take_up(&run.session, input.clone()).await {
@@ -74,6 +73,10 @@ impl Start {
         let (session, is_replaced) = self.session().await?;
         if is_replaced {
             notes.push("The session is gone from the server, so this is a new one.".to_owned());
+        }
+        if self.is_busy(&session).await? {
+            // Somebody else is at work there. Nothing is said otherwise: OpenCode does not know the word.
+            input.delivery = Some(Delivery::Queue);
         }
         let id = client::id::message();
         desk.ledger.run(self.kept.id, ledger::Run { session: session.clone(), prompt: id.clone() }).await?;
@@ -93,6 +96,11 @@ impl Start {
         self.router.desk.pace()
     }
 
+    async fn is_busy(&self, session: &SessionId) -> Result<bool, client::Error> {
+        let statuses = self.router.desk.client.statuses().await?;
+        Ok(statuses.get(session).is_some_and(|status| !status.is_idle()))
+    }
+
     /// The session of the place, and whether it had to be replaced.
     async fn session(&self) -> Result<(SessionId, bool), Failure> {
         let desk = &self.router.desk;
@@ -104,10 +112,8 @@ impl Start {
             }
         }
         let session = desk.client.create_session(&SessionInput::default()).await?.id;
-        // Whoever chose something in the meantime is not overruled.
-        let mut now = desk.ledger.seat(&self.place).await?;
-        now.session = Some(session.clone());
-        desk.ledger.set_seat(&self.place, &now).await?;
+        let new = session.clone();
+        desk.ledger.change_seat(&self.place, |seat| seat.session = Some(new)).await?;
         Ok((session, seat.session.is_some()))
     }
 }

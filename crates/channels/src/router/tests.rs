@@ -7,4 +7,5 @@ mod failing;
 mod queueing;
 mod server;
 mod talking;
+mod watching;
 mod world;

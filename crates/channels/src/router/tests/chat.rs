@@ -64,9 +64,13 @@ impl Chat {
         self.change(|seen| seen.files.insert(reference.to_owned(), Bytes::from_static(bytes)));
     }
 
-    /// Nobody remembers what was said so far.
-    pub(super) fn forget(&self) {
-        self.change(|seen| seen.lines.iter_mut().for_each(|line| "gone".clone_into(&mut line.place.chat)));
+    /// Nobody remembers what was said with these words in it.
+    pub(super) fn forget(&self, words: &str) {
+        self.change(|seen| {
+            for line in seen.lines.iter_mut().filter(|line| line.post.text.contains(words)) {
+                "gone".clone_into(&mut line.place.chat);
+            }
+        });
     }
 
     /// What can be read in a place.

@@ -38,10 +38,7 @@ async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
     world.settled().await;
     world.say("rather two").await;
     let second = world.server.prompt(1).await;
-    assert_eq!(
-        (second.session.as_str(), &second.body["delivery"]),
-        (first.session.as_str(), &json!("steer"))
-    );
+    assert_eq!((&second.session, &second.body["delivery"]), (&first.session, &json!(null)));
     world.server.step(&second, &[json!({ "type": "text", "text": "Two it is." })]);
     world.server.idle(&first.session);
     world.heard("Two it is.").await;
@@ -105,4 +102,16 @@ async fn too_much_is_not_taken() {
     }
     world.heard("20 messages wait already").await;
     assert_eq!(world.chat.count(&place(), "Queued"), 20);
+}
+
+#[tokio::test]
+async fn a_session_in_which_somebody_else_works_is_not_disturbed() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    assert_eq!(first.body["delivery"], json!(null), "OpenCode does not know the word");
+    world.server.answer(&first, "first answer");
+    world.rest().await;
+    world.server.busy(&first.session);
+    let second = world.prompt("two").await;
+    assert_eq!(second.body["delivery"], "queue");
 }

@@ -198,7 +198,17 @@ impl World {
     pub(super) async fn settled(&mut self) {
         self.say("/status").await;
         self.heard("Working for").await;
-        self.chat.forget();
+        self.chat.forget("");
+    }
+
+    /// Waits until the lane has taken in everything that the server said about a turn so far: what is asked last.
+    pub(super) async fn told(&mut self, prompt: &Prompt) {
+        let question = serde_json::json!([{ "question": "(heard?)", "header": "", "options": [] }]);
+        self.server.ask_question("que_told", &prompt.session, &question);
+        self.heard("(heard?)").await;
+        self.server.settle_question("que_told", &prompt.session);
+        self.poll(async |world| world.ledger.open_asks(&place()).await.unwrap().is_empty()).await;
+        self.chat.forget("(heard?)");
     }
 
     /// Waits until an update is to be tried again.
