@@ -149,7 +149,7 @@ impl Api {
             Ok(answer) if answer.ok => Ok(answer.result),
             Ok(answer) if answer.error_code.is_some() || !status.is_success() => Err(Trouble::No {
                 code: answer.error_code.unwrap_or(status.as_u16()),
-                words: self.hide(&answer.description),
+                words: self.words(&answer.description, status),
                 parameters: answer.parameters,
             }),
             // Not Telegram, but something between us.
@@ -160,8 +160,11 @@ impl Api {
         }
     }
 
-    /// Words of the service, in which the token must not be repeated.
-    fn hide(&self, words: &str) -> String {
-        words.replace(self.token.reveal(), "…")
+    /// The reason for a refusal, in which the token must not be repeated.
+    fn words(&self, description: &str, status: StatusCode) -> String {
+        if description.is_empty() {
+            return format!("HTTP {}", status.as_u16());
+        }
+        description.replace(self.token.reveal(), "…")
     }
 }

@@ -64,7 +64,11 @@ impl Pace {
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(?trouble, ?pause, "Telegram could not be asked for updates");
+        tracing::warn!(
+            ?trouble,
+            ?pause,
+            "updates of Telegram could not be fetched or stored; this is tried again"
+        );
         Ok(pause)
     }
 }

@@ -40,9 +40,14 @@ impl Hook {
         Ok(Self { url: settings.url.clone(), secret: settings.secret.clone(), key })
     }
 
-    /// What Telegram has to know.
+    /// What Telegram has to know. Over more than one connection updates could overtake each other.
     pub(super) fn registration(&self) -> Value {
-        json!({"url": self.url, "secret_token": self.secret.reveal(), "allowed_updates": KINDS})
+        json!({
+            "url": self.url,
+            "secret_token": self.secret.reveal(),
+            "allowed_updates": KINDS,
+            "max_connections": 1,
+        })
     }
 
     fn is_genuine(&self, call: &Call) -> bool {
