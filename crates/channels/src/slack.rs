@@ -79,6 +79,7 @@ struct Owner {
 impl Slack {
     /// An app as it is configured. Nothing is called yet.
     pub fn new(settings: &settings::Slack) -> Result<Self, Fault> {
+        present(settings)?;
         let way = match (&settings.app_token, &settings.signing_secret) {
             (Some(token), _) => Way::Socket(token.clone()),
             (None, Some(secret)) => Way::Calls(Signature::new(secret)),
@@ -163,6 +164,19 @@ impl Slack {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A secret that is empty, for instance because a variable is not set, would let everybody sign calls.
+fn present(settings: &settings::Slack) -> Result<(), Fault> {
+    let values = [
+        ("botToken", Some(&settings.bot_token)),
+        ("appToken", settings.app_token.as_ref()),
+        ("signingSecret", settings.signing_secret.as_ref()),
+    ];
+    match values.iter().find(|(_, value)| value.is_some_and(|value| value.reveal().trim().is_empty())) {
+        Some((name, _)) => Err(Fault::Refused(format!("`{name}` is empty"))),
+        None => Ok(()),
     }
 }
 

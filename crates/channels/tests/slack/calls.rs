@@ -166,5 +166,18 @@ async fn while_slack_cannot_say_who_we_are_nothing_is_acknowledged() {
 async fn with_socket_mode_nobody_may_call() {
     let room = Room::new(Options::default()).await;
     assert_eq!(signed(&room, &message().to_string()).await, Reply::absent());
-    assert!(Slack::new(&serde_json::from_value(json!({"botToken": "xoxb-fake"})).unwrap()).is_err());
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    for (settings, word) in [
+        (json!({"botToken": "xoxb-fake"}), "needs an appToken"),
+        (json!({"botToken": "", "appToken": "xapp-fake"}), "`botToken` is empty"),
+        (json!({"botToken": "xoxb-fake", "signingSecret": " "}), "`signingSecret` is empty"),
+        (json!({"botToken": "xoxb-fake", "appToken": "", "signingSecret": SECRET}), "`appToken` is empty"),
+        (json!({"botToken": "xoxb-fake", "appToken": "xapp-fake", "api": "ftp://slack.com"}), "http://"),
+    ] {
+        let fault = Slack::new(&serde_json::from_value(settings).unwrap()).unwrap_err();
+        assert!(fault.to_string().contains(word), "{fault}");
+    }
 }
