@@ -52,21 +52,36 @@ impl Home {
 
     /// Starts the server and waits until it says that it listens.
     pub async fn start(&self) -> Result<Baton> {
+        let mut command = self.command();
+        command.args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"]).arg(self.data());
+        self.launch(command, "listening on ").await
+    }
+
+    /// Starts a gateway for chats in front of a server and waits until it says that it attends to them.
+    pub async fn gateway(&self, server: &str) -> Result<Baton> {
+        let mut command = self.command();
+        command.args(["channels", "--log-level", "warn", "--attach", server, "--data-dir"]);
+        command.arg(self.root.path().join("channels"));
+        self.launch(command, " for ").await
+    }
+
+    /// Starts a process and waits for the line that says, after a mark, where it listens or whom it serves.
+    async fn launch(&self, mut command: Command, mark: &str) -> Result<Baton> {
         let begun = Instant::now();
         let mut child =
-            self.command().spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let out = child.stdout.take().context("the server has no standard output")?;
+            command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
+        let out = child.stdout.take().context("the process has no standard output")?;
         let mut lines = BufReader::new(out).lines();
         let url = tokio::time::timeout(START, async {
             while let Some(line) = lines.next_line().await? {
-                if let Some((_, url)) = line.split_once("listening on ") {
+                if let Some((_, url)) = line.split_once(mark) {
                     return Ok(url.trim().to_owned());
                 }
             }
-            bail!("the server ended before it listened")
+            bail!("the process ended before it was ready")
         })
         .await
-        .context("the server did not listen in time")??;
+        .context("the process was not ready in time")??;
         // Whatever else it prints must not block it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Baton { child, url, started_in: begun.elapsed() })
@@ -77,8 +92,6 @@ impl Home {
         let home = self.root.path().join("home");
         let mut command = Command::new(&self.program);
         command
-            .args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"])
-            .arg(self.data())
             .current_dir(self.project())
             .env("HOME", &home)
             .env("XDG_STATE_HOME", home.join("state"))
@@ -108,11 +121,11 @@ impl Home {
     }
 }
 
-/// A running server. Dropping it kills it.
+/// A running server, or gateway. Dropping it kills it.
 #[derive(Debug)]
 pub struct Baton {
     child: Child,
-    /// Where it listens.
+    /// Where it listens, or whom it serves.
     pub url: String,
     /// From the start of the process to its listening line.
     pub started_in: Duration,

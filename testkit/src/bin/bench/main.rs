@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
 mod accept;
+mod chats;
 mod fan_out;
 mod latency;
 mod plugins;
@@ -51,6 +52,10 @@ async fn main() -> Result<()> {
     if wanted("plugins") {
         let turns = std::env::args().nth(2).map_or(Ok(plugins::TURNS), |count| count.parse());
         plugins::measure(&program, &mut table, turns.context("how many turns is no number")?).await?;
+    }
+    if wanted("chats") {
+        let chats = std::env::args().nth(2).map_or(Ok(chats::CHATS), |count| count.parse())?;
+        chats::measure(&program, &mut table, chats).await?;
     }
     print!("{table}");
     Ok(())

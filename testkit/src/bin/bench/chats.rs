@@ -1,0 +1,142 @@
+//! Many people who write at once, through the gateway.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use testkit::{
+    platforms::{
+        stage::{Platform as _, Said, Shown},
+        telegram::{Options, Telegram},
+    },
+    process::{Baton, Home},
+};
+
+use crate::table::{Table, mebibytes, millis, percentile, rate};
+
+/// How many chats there are, unless the second argument says otherwise.
+pub(crate) const CHATS: usize = 500;
+
+/// What is said in each chat, and how the answers to it begin: they differ, so that their order can be seen.
+const PROMPTS: [(&str, &str); 2] = [
+    ("[[scenario:simple]] Hello.", "Hello from the demo model."),
+    ("[[scenario:reasoning]] And?", "I thought about it:"),
+];
+
+/// How a word begins that a message waits for the one before it. It may come or not, and is no answer.
+const QUEUED: &str = "📥";
+
+pub(crate) async fn measure(program: &Path, table: &mut Table, chats: usize) -> Result<()> {
+    let telegram = Telegram::start(Options::default()).await?;
+    let home = Home::new(program)?;
+    let people: Vec<String> = (0..chats).map(|number| (10_000 + number).to_string()).collect();
+    configure(&home, &telegram, &people)?;
+    let server = home.start().await?;
+    let gateway = home.gateway(&server.url).await?;
+    let idle = gateway.resident()?;
+    let mut watch = Watch {
+        gateway: &gateway,
+        said: HashMap::new(),
+        answers: HashMap::new(),
+        times: Vec::new(),
+        peak: idle,
+    };
+    let begun = Instant::now();
+    for (text, _) in PROMPTS {
+        for person in &people {
+            watch.said.entry(person.clone()).or_default().push(Instant::now());
+            let (chat, from) = (person.clone(), person.clone());
+            telegram.say(Said { chat, from, name: "Ada".into(), text: text.into(), ..Said::default() });
+        }
+    }
+    watch.until_answered(&telegram, chats * PROMPTS.len()).await?;
+    let took = begun.elapsed();
+    watch.check(&people)?;
+    let problems = telegram.stage().state().problems;
+    ensure!(problems.is_empty(), "the service complains: {problems:?}");
+    report(table, chats, took, &mut watch, idle);
+    gateway.terminate().await?;
+    server.terminate().await?;
+    Ok(())
+}
+
+fn report(table: &mut Table, chats: usize, took: Duration, watch: &mut Watch<'_>, idle: u64) {
+    let answers = watch.times.len();
+    table.row(
+        format!("{chats} chats prompt at once, twice"),
+        format!("all {answers} answered in {}, {}", millis(took), rate(answers, took)),
+        "Telegram's interface, the gateway, the server, and back; in order in every chat",
+    );
+    let (middle, last) = (percentile(&mut watch.times, 0.5), percentile(&mut watch.times, 0.99));
+    table.row(
+        "message to answer",
+        format!("{} / {}", millis(middle), millis(last)),
+        "p50 / p99; the second message of a chat waits for the answer to the first",
+    );
+    table.row(
+        "resident memory of the gateway",
+        format!("{} idle, {} at most", mebibytes(idle), mebibytes(watch.peak)),
+        "looked at with every answer",
+    );
+}
+
+/// Who may talk, where the service is, and which model answers.
+fn configure(home: &Home, telegram: &Telegram, people: &[String]) -> Result<()> {
+    let directory = home.configuration();
+    std::fs::create_dir_all(&directory)?;
+    let channel = json!({ "token": Options::default().token, "api": telegram.address(), "allow": people });
+    let config = json!({ "model": "demo/simple", "channels": { "telegram": channel } });
+    std::fs::write(directory.join("baton.json"), config.to_string())?;
+    Ok(())
+}
+
+/// What came back.
+struct Watch<'a> {
+    gateway: &'a Baton,
+    /// When each person wrote.
+    said: HashMap<String, Vec<Instant>>,
+    /// The answers of each chat, in order.
+    answers: HashMap<String, Vec<String>>,
+    times: Vec<Duration>,
+    peak: u64,
+}
+
+impl Watch<'_> {
+    async fn until_answered(&mut self, telegram: &Telegram, count: usize) -> Result<()> {
+        let mut seen = 0;
+        while self.times.len() < count {
+            let new =
+                |shown: &[Shown]| shown.get(seen..).filter(|new| !new.is_empty()).map(<[Shown]>::to_vec);
+            let new = telegram.stage().until("another answer", |state| new(&state.messages)).await?;
+            seen += new.len();
+            for shown in new.into_iter().filter(|shown| !shown.text.starts_with(QUEUED)) {
+                self.note(shown)?;
+            }
+            self.peak = self.peak.max(self.gateway.resident()?);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, shown: Shown) -> Result<()> {
+        let answers = self.answers.entry(shown.chat.clone()).or_default();
+        let said = self.said.get(&shown.chat).and_then(|said| said.get(answers.len()));
+        self.times.push(said.with_context(|| format!("nobody asked for {shown:?}"))?.elapsed());
+        answers.push(shown.text);
+        Ok(())
+    }
+
+    fn check(&self, people: &[String]) -> Result<()> {
+        for person in people {
+            let answers = self.answers.get(person).with_context(|| format!("nobody answered {person}"))?;
+            let expected = PROMPTS.iter().map(|(_, answer)| answer);
+            let is_right = answers.len() == PROMPTS.len()
+                && answers.iter().zip(expected).all(|(answer, expected)| answer.starts_with(expected));
+            ensure!(is_right, "{person} was answered {answers:?}");
+        }
+        Ok(())
+    }
+}
