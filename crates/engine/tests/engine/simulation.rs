@@ -1,4 +1,5 @@
-//! A seeded simulation: many sessions, runners that do anything, a log that fails, a process that dies.
+//! A seeded simulation: many sessions, runners that do anything, a plugin that wants more, a log that fails, a process
+//! that dies.
 //!
 //! What counts is read from the log afterwards, as a client with a cursor would see it. A failing seed is
 //! printed; `BATON_SEED` is not needed, because seeds are plain numbers in the range below.
@@ -17,7 +18,10 @@ use engine::{
     bus::Scope,
     lifecycle::continuation::Policy,
     memory::faults::Fault,
-    ports::{ChildSpec, Failure},
+    ports::{
+        ChildSpec, Failure,
+        hooks::{HookPoint, Hooked, Hooks, Next, TurnEnding},
+    },
     session::Turn,
 };
 use futures::FutureExt;
@@ -25,7 +29,7 @@ use protocol::{
     AgentEvent, Event, EventBody, Extra, Message, MessageError, MessageId, Session, SessionId, SessionStatus,
     Todo, TurnEnd,
     agent_event::Ask,
-    continuation::ContinuationAction,
+    continuation::{ContinuationAction, Source},
     message::Finish,
     prompt::{Delivery, PromptInput},
     request::PermissionReply,
@@ -127,15 +131,34 @@ fn todos(dice: &mut Dice) -> Vec<Todo> {
     (0..3).map(one).collect()
 }
 
+/// A plugin that sometimes wants a turn to go on, after a while.
+struct Moody(AtomicU64);
+
+impl Hooks for Moody {
+    fn wants(&self, point: HookPoint) -> bool {
+        point == HookPoint::TurnEnd
+    }
+
+    fn turn_end<'a>(&'a self, _: &'a TurnEnding, _: Next) -> Hooked<'a, Next> {
+        let mut dice = Dice(self.0.fetch_add(1, Ordering::Relaxed));
+        async move {
+            tokio::time::sleep(Duration::from_millis(dice.roll(500))).await;
+            Next { text: (dice.roll(2) == 0).then(|| "and now the rest".to_owned()) }
+        }
+        .boxed()
+    }
+}
+
 fn busy_agents(world: &World, seed: u64) {
     let countdown = Duration::from_millis(seed % 3 * 200);
     world.policy(Policy { todos: true, rounds: ROUNDS, countdown, ..Policy::default() });
+    world.hook(Moody(AtomicU64::new(seed << 30)));
     let runs = Arc::new(AtomicU64::new(seed << 20));
     world.always(Arc::new(move |turn| anything(turn, runs.fetch_add(1, Ordering::Relaxed)).boxed()));
 }
 
-/// Plays one seed: how often turns went on by themselves, or what did not hold, as the log tells it.
-async fn play(seed: u64) -> Result<usize, String> {
+/// Plays one seed: who let turns go on by themselves, each time, or what did not hold, as the log tells it.
+async fn play(seed: u64) -> Result<Vec<Source>, String> {
     let mut dice = Dice(seed);
     let mut world = World::new().await;
     busy_agents(&world, seed);
@@ -205,11 +228,11 @@ struct Track {
     open_messages: BTreeSet<MessageId>,
     open_parts: BTreeSet<protocol::PartId>,
     requests: BTreeSet<String>,
-    /// Continuations, by episode and number.
-    rounds: BTreeSet<(MessageId, u32)>,
+    /// Continuations, by episode and number, with whoever wanted them.
+    rounds: BTreeMap<(MessageId, u32), Source>,
 }
 
-fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<usize, String> {
+fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<Vec<Source>, String> {
     let mut sessions: BTreeMap<SessionId, Track> = BTreeMap::new();
     let mut ended: BTreeMap<MessageId, u32> = BTreeMap::new();
     for event in events {
@@ -225,7 +248,7 @@ fn judge(events: &[Event], accepted: &BTreeSet<MessageId>) -> Result<usize, Stri
     }
     match accepted.iter().find(|prompt| ended.get(*prompt) != Some(&1)) {
         Some(prompt) => Err(format!("{prompt} ended {:?} times", ended.get(prompt))),
-        None => Ok(sessions.values().map(|track| track.rounds.len()).sum()),
+        None => Ok(sessions.values().flat_map(|track| track.rounds.values().copied()).collect()),
     }
 }
 
@@ -273,7 +296,7 @@ impl Track {
             }
             EventBody::ContinuationStarted(it) => {
                 self.in_turn()?;
-                if it.n > ROUNDS || !self.rounds.insert((it.episode.clone(), it.n)) {
+                if it.n > ROUNDS || self.rounds.insert((it.episode.clone(), it.n), it.source).is_some() {
                     return Err(format!("round {} is one too many", it.n));
                 }
             }
@@ -300,14 +323,20 @@ fn whatever_happens_every_turn_ends_once_and_every_prompt_is_accounted_for() {
             eprintln!("{info}");
         }
     }));
-    let mut continued = 0;
+    let mut continued = Vec::new();
     for seed in SEEDS {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         match runtime.block_on(play(seed)) {
-            Ok(rounds) => continued += rounds,
+            Ok(rounds) => continued.extend(rounds),
             Err(rule) => panic!("seed {seed}: {rule}"),
         }
     }
-    assert!(continued > 50, "turns went on {continued} times: too rarely to prove anything");
+    for source in [Source::Todo, Source::Hook] {
+        let count = continued.iter().filter(|it| **it == source).count();
+        assert!(
+            count > 50,
+            "turns went on {count} times because of a {source:?}: too rarely to prove anything"
+        );
+    }
 }

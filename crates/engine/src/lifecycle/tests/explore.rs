@@ -1,4 +1,4 @@
-//! Breadth-first search over every reachable state of a session with three prompts, two children and one continuation.
+//! Breadth-first search over every reachable state of a session with a few prompts, children and continuations.
 //!
 //! States are visited once, so this is not a sample: within these sizes there is no interleaving of prompts,
 //! reports, joins, retries, children, continuations, ends (also late and repeated ones), aborts and shutdowns that breaks a
@@ -14,9 +14,19 @@ use super::{
 };
 use crate::lifecycle::{Input, Lifecycle, Stop};
 
-const PROMPTS: u8 = 3;
-const CHILDREN: u8 = 2;
-const CONTINUATIONS: u8 = 1;
+/// How much of everything there is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    prompts: u8,
+    children: u8,
+    continuations: u8,
+}
+
+/// A little of everything, in which every planted bug shows.
+pub(super) const USUAL: Sizes = Sizes { prompts: 3, children: 2, continuations: 1 };
+/// More of one thing and less of the others: all of it together would take too long.
+const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0 };
+const MANY_CONTINUATIONS: Sizes = Sizes { prompts: 2, children: 1, continuations: 4 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct World {
@@ -25,6 +35,13 @@ pub(super) struct World {
     accepted: u8,
     started_children: u8,
     continued: u8,
+}
+
+impl Sizes {
+    /// Runs that there may be.
+    fn runs(self) -> u64 {
+        u64::from(self.prompts + self.continuations)
+    }
 }
 
 impl World {
@@ -48,16 +65,16 @@ impl World {
     }
 
     /// Everything that could happen next, late and repeated things included.
-    fn inputs(&self) -> Vec<TestInput> {
+    fn inputs(&self, sizes: Sizes) -> Vec<TestInput> {
         let mut inputs = vec![Input::Stop(Stop::Abort), Input::Stop(Stop::Interrupt)];
-        if self.accepted < PROMPTS {
+        if self.accepted < sizes.prompts {
             for delivery in [Delivery::Steer, Delivery::Queue] {
                 inputs.push(Input::Prompt { prompt: self.accepted, delivery });
             }
         }
-        for run in 1..=u64::from(PROMPTS + CONTINUATIONS) {
+        for run in 1..=sizes.runs() {
             inputs.push(Input::Consulted { run, goes_on: false });
-            if self.continued < CONTINUATIONS {
+            if self.continued < sizes.continuations {
                 inputs.push(Input::Consulted { run, goes_on: true });
             }
             inputs.extend([
@@ -69,17 +86,17 @@ impl World {
             for reason in [EndReason::Completed, EndReason::Error, EndReason::Blocked] {
                 inputs.push(Input::Ended { run, reason });
             }
-            if self.started_children < CHILDREN {
+            if self.started_children < sizes.children {
                 inputs.push(Input::ChildStarted { run, child: self.started_children });
             }
         }
-        inputs.extend((0..CHILDREN).map(|child| Input::ChildEnded { child }));
+        inputs.extend((0..sizes.children).map(|child| Input::ChildEnded { child }));
         inputs
     }
 
     /// Lets the runner and the children end, again and again: the session must come to rest.
-    fn comes_to_rest(mut self, bug: Option<Bug>) -> Verdict {
-        for _ in 0..=3 * (PROMPTS + CONTINUATIONS) {
+    fn comes_to_rest(mut self, sizes: Sizes, bug: Option<Bug>) -> Verdict {
+        for _ in 0..=3 * sizes.runs() {
             if !self.life.is_busy() {
                 return Ok(());
             }
@@ -98,15 +115,15 @@ impl World {
 }
 
 /// Visits every reachable state; the number of states, or the first rule that was broken.
-pub(super) fn explore(bug: Option<Bug>) -> Result<usize, String> {
+pub(super) fn explore(sizes: Sizes, bug: Option<Bug>) -> Result<usize, String> {
     let mut seen = HashSet::from([World::default()]);
     let mut queue = VecDeque::from([World::default()]);
     while let Some(world) = queue.pop_front() {
-        for input in world.inputs() {
+        for input in world.inputs(sizes) {
             let mut next = world.clone();
             next.feed(&input, bug).map_err(|rule| format!("{rule} (input {input:?}, after {world:?})"))?;
             if seen.insert(next.clone()) {
-                next.clone().comes_to_rest(bug)?;
+                next.clone().comes_to_rest(sizes, bug)?;
                 queue.push_back(next);
             }
         }
@@ -116,7 +133,9 @@ pub(super) fn explore(bug: Option<Bug>) -> Result<usize, String> {
 
 #[test]
 fn every_reachable_state_keeps_the_rules() {
-    let states = explore(None).unwrap();
-    assert!(states > 10_000, "the search ended after {states} states: it did not explore anything");
-    println!("{states} states, {PROMPTS} prompts, {CHILDREN} children, {CONTINUATIONS} continuation");
+    for (sizes, expected) in [(USUAL, 10_000), (MANY_PROMPTS, 4_000), (MANY_CONTINUATIONS, 2_000)] {
+        let states = explore(sizes, None).unwrap();
+        assert!(states > expected, "the search ended after {states} states: it did not explore {sizes:?}");
+        println!("{states} states, {sizes:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use protocol::EndReason;
 
 use super::{
-    explore::explore,
+    explore::{USUAL, explore},
     monitor::{TestEffect, TestInput},
 };
 use crate::lifecycle::{Effect, Input, Stop};
@@ -89,6 +89,6 @@ impl Bug {
 #[test]
 fn each_known_bug_is_caught() {
     for bug in Bug::ALL {
-        assert!(explore(Some(bug)).is_err(), "{bug:?} was not caught");
+        assert!(explore(USUAL, Some(bug)).is_err(), "{bug:?} was not caught");
     }
 }
