@@ -238,6 +238,46 @@ describe("an ordinary plugin", () => {
   })
 })
 
+describe("a plugin in `baton run`, without a server", () => {
+  const run = (world, ...args) => world.run(["run", "hello", "--model", "demo/simple", "--data-dir", world.data, ...args])
+
+  test("is loaded, shapes the turn, talks to the program that runs it, and says goodbye", async () => {
+    const world = await pluginWorld()
+    const folder = await configureUser(world, { plugin: [["./mine/probe.ts", { level: 3 }]] })
+    await putPlugins(path.join(folder, "mine"), "probe.ts", "lib")
+    const { code, stdout, stderr } = await run(world)
+    assert.deepEqual([code, stdout], [0, `${HELLO} [complete]\n`], stderr)
+    const noted = await notes(world.project)
+    const names = new Set(noted.map((note) => note.name))
+    for (const name of ["start", "chat.message", "chat.params", "text.complete", "event", "dispose"]) {
+      assert.ok(names.has(name), `${name} was called: ${[...names]}`)
+    }
+    assert.ok(Number(noted.find(({ name }) => name === "start").port) > 0)
+    await world.remove()
+  })
+
+  test("that changes words which were shown is heard to the end", async () => {
+    const world = await pluginWorld()
+    await putPlugins(path.join(await configureUser(world, {}), "plugins"), "rewrite.js")
+    const { code, stdout, stderr } = await run(world)
+    assert.equal(code, 0, stderr)
+    assert.ok(stdout.endsWith(`\n${HELLO.toUpperCase()}\n`), stdout)
+    await world.remove()
+  })
+
+  test("of a project that nobody trusts is not run, which is said; and without plugins nothing listens", async () => {
+    const world = await pluginWorld()
+    const plain = await run(world, "--print-logs")
+    assert.deepEqual([plain.code, plain.stdout], [0, `${HELLO}\n`], plain.stderr)
+    assert.doesNotMatch(plain.stderr, /listening/)
+    await putPlugins(path.join(world.project, ".opencode/plugin"), "rewrite.js")
+    const { code, stdout, stderr } = await run(world)
+    assert.deepEqual([code, stdout], [0, `${HELLO}\n`], stderr)
+    assert.match(stderr, /plugins of this project are not run.*`baton trust/)
+    await world.remove()
+  })
+})
+
 describe("a plugin that makes trouble", () => {
   const HOOKS = [
     "chat.message",

@@ -147,9 +147,14 @@ impl Engine {
         Arc::new(Counted(self.store.stats()))
     }
 
-    /// Tells other programs of this user where the server listens. Without it they have to be told.
-    pub(crate) fn announce(&self, address: &str) {
+    /// Tells plugins where the server listens, and nobody else.
+    pub(crate) fn admit_plugins(&self, address: &str) {
         self.instances.open(address);
+    }
+
+    /// Tells other programs of this user where the server listens, too. Without it they have to be told.
+    pub(crate) fn announce(&self, address: &str) {
+        self.admit_plugins(address);
         if let Err(error) = std::fs::write(self.places.data.join(ADDRESS), address) {
             tracing::warn!(%error, "the server's address could not be noted");
         }

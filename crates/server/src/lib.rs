@@ -25,6 +25,7 @@ pub mod sse;
 pub mod terminals;
 
 pub use app::{App, Facts};
+pub use axum::Router;
 pub use error::Error;
 pub use instance::{Instance, Instances};
 

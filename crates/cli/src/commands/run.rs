@@ -2,6 +2,7 @@
 
 mod answers;
 mod diff;
+mod door;
 mod follow;
 mod host;
 mod screen;
@@ -13,7 +14,7 @@ use engine::{
     ports::{SystemClock, SystemRandom},
 };
 use futures::StreamExt;
-use protocol::{Event, EventBody, MessageId, message::ModelRef, prompt::PromptInput};
+use protocol::{Event, EventBody, MessageError, MessageId, Session, message::ModelRef, prompt::PromptInput};
 use tokio::{
     io::AsyncReadExt,
     time::{Instant, sleep_until},
@@ -29,6 +30,7 @@ use crate::{
     wiring::{self, Engine, Unavailable},
 };
 use answers::Answers;
+use door::Door;
 use follow::Follower;
 use host::{Choice, Events, Host};
 use screen::Screen;
@@ -46,11 +48,37 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let message = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom)).id::<MessageId>();
     let prompt = PromptInput { message_id: Some(message.clone()), ..prompt(&options).await? };
     let (host, engine) = host(&options, &here).await?;
-    let ended = Box::pin(take_turn(&options, &host, &here, prompt, message, signals)).await;
+    // Plugins say goodbye when the engine is closed, and may have something to ask then.
+    let mut door = None;
+    let ended = Box::pin(async {
+        let place = Place::find(&options, &host, &here).await?;
+        if let Some(engine) = &engine {
+            door = Door::open(engine, &place.directory).await;
+        }
+        take_turn(&options, host, place, prompt, message, signals).await
+    });
+    let ended = ended.await;
     if let Some(engine) = engine {
         engine.close().await;
     }
+    drop(door);
     ended
+}
+
+/// Where the turn runs: in a session that was chosen, or in a new one.
+struct Place {
+    session: Option<Session>,
+    directory: String,
+}
+
+impl Place {
+    async fn find(options: &Run, host: &Host, here: &Path) -> Result<Self, Failure> {
+        let here =
+            here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
+        let session = host.find(&Choice::of(options), here).await?;
+        let directory = session.as_ref().map_or(here, |session| session.directory.as_str()).to_owned();
+        Ok(Self { session, directory })
+    }
 }
 
 /// A server that was named, or our own engine, or the server that owns our data directory.
@@ -111,19 +139,16 @@ fn model(name: &str) -> Result<ModelRef, Failure> {
 
 async fn take_turn(
     options: &Run,
-    host: &Host,
-    here: &Path,
+    host: Host,
+    Place { session, directory }: Place,
     prompt: PromptInput,
     message: MessageId,
     signals: Signals,
 ) -> Result<Exit, Failure> {
-    let here = here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
-    let chosen = host.find(&Choice::of(options), here).await?;
-    let directory = chosen.as_ref().map_or(here, |session| session.directory.as_str()).to_owned();
-    let host = host.clone().at(&directory);
+    let host = host.at(&directory);
     // Before there is anything to see, so that the session's creation is seen, too.
     let mut events = host.events(&directory).await?;
-    let session = match chosen {
+    let session = match session {
         Some(session) => session,
         None => host.create(&directory).await?,
     };
@@ -138,6 +163,16 @@ async fn take_turn(
         last_words: None,
     };
     Box::pin(turn.watch(&mut events)).await
+}
+
+/// What is wrong in the directory rather than in a session: a plugin is not run, or fails.
+fn about_plugins(event: &Event) -> Option<&str> {
+    match &event.body {
+        EventBody::SessionError(it) if it.session_id.is_none() => {
+            it.error.as_ref().map(MessageError::message)
+        }
+        _ => None,
+    }
 }
 
 /// A turn that is being watched.
@@ -194,6 +229,9 @@ impl Turn {
             return Ok(None);
         }
         let ended = self.follower.observe(event);
+        if let Some(trouble) = about_plugins(event) {
+            self.screen.warn(trouble);
+        }
         if self.follower.concerns(event) {
             self.screen.show(event)?;
             let was_asking = self.answers.is_asking();

@@ -8,9 +8,10 @@ use std::{
 };
 
 use server::{
-    App, metrics, router,
+    App, Router, metrics, router,
     security::{self, Policy},
     serve::serve_and_close,
+    terminals::Terminals,
 };
 use tokio::{
     net::{TcpListener, TcpSocket, lookup_host},
@@ -69,10 +70,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
 }
 
 async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Policy, mut signals: Signals) {
-    let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
-    let terminals = app.terminals.clone();
-    let policy = policy.with_tickets(terminals.tickets());
-    let router = security::layer(metrics::with_store(router(app), engine.counted()), policy);
+    let (router, terminals) = edge(&engine, policy);
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
@@ -95,6 +93,14 @@ async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Polic
         tracing::warn!("the store was still busy; the next start puts it right");
     }
     tracing::info!("stopped");
+}
+
+/// The routes in front of an engine, for those whom the policy lets in; and the terminals that clients open.
+pub(super) fn edge(engine: &Engine, policy: Policy) -> (Router, Terminals) {
+    let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
+    let terminals = app.terminals.clone();
+    let policy = policy.with_tickets(terminals.tickets());
+    (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)
 }
 
 /// What the line on standard output begins with.

@@ -149,6 +149,11 @@ impl Directories {
         })
     }
 
+    /// Whether there are plugins in a directory, which need a server to talk to.
+    pub(crate) async fn want_server(&self, directory: &str) -> bool {
+        self.setup(directory).await.is_ok_and(|setup| setup.plugins.are_wanted())
+    }
+
     /// The server listens: whoever needs it can be started.
     pub(super) fn open(&self, address: &str) {
         // It listens once.

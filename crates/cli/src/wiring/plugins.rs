@@ -67,6 +67,11 @@ impl Plugins {
         Self { host, hooks, written, wanted, untrusted, heard: false }
     }
 
+    /// Whether there are any that may run.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// Whether it is not clear yet how it is with them.
     pub(super) fn are_loading(&self) -> bool {
         self.host.as_ref().is_some_and(Host::is_starting)
@@ -90,7 +95,7 @@ impl Plugins {
     /// Whether they would be set up differently now: there is a server for them to talk to, or they are there at last.
     pub(super) fn is_stale(&self, ground: &Ground) -> bool {
         match &self.host {
-            None => !self.wanted.is_empty() && ground.address.get().is_some(),
+            None => self.are_wanted() && ground.address.get().is_some(),
             Some(host) => !self.heard && host.is_running(),
         }
     }

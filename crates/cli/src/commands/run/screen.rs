@@ -39,8 +39,8 @@ pub(super) struct Screen {
     held: bool,
     /// The agent's messages: a prompt has text parts, too.
     answers: HashSet<MessageId>,
-    /// How much of a part's text is on the screen.
-    shown: HashMap<PartId, usize>,
+    /// What of a part's text is on the screen.
+    shown: HashMap<PartId, String>,
     /// The words end in the middle of a line.
     mid_line: bool,
     /// Tool calls that have had their line.
@@ -88,7 +88,7 @@ impl Screen {
             }
             EventBody::PartDelta(it) if is_ours => {
                 if let Some(shown) = self.shown.get_mut(&it.part_id) {
-                    *shown += it.delta.len();
+                    shown.push_str(&it.delta);
                     self.say(&it.delta)?;
                 }
             }
@@ -123,10 +123,7 @@ impl Screen {
     fn show_part(&mut self, part: &Part, is_ours: bool) -> Result<(), Failure> {
         match &part.body {
             PartBody::Text(text) if is_ours && self.answers.contains(&part.message_id) => {
-                let shown = self.shown.entry(part.id.clone()).or_default();
-                let rest = text.text.get(*shown..).unwrap_or_default().to_owned();
-                *shown += rest.len();
-                self.say(&rest)?;
+                self.show_text(&part.id, &text.text)?;
                 if !part.is_open() {
                     self.end_line()?;
                     self.wait();
@@ -137,6 +134,20 @@ impl Screen {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Shows what is new in a text; all of it again if a plugin has changed what is on the screen already.
+    fn show_text(&mut self, id: &PartId, text: &str) -> Result<(), Failure> {
+        let shown = self.shown.insert(id.clone(), text.to_owned()).unwrap_or_default();
+        match text.strip_prefix(shown.as_str()) {
+            Some(rest) => self.say(rest),
+            None if shown.trim_end() == text.trim_end() => Ok(()),
+            None => {
+                self.end_line()?;
+                self.note(&"a plugin has changed this to:".dimmed().to_string());
+                self.say(text)
+            }
+        }
     }
 
     fn show_tool(&mut self, id: &PartId, tool: &ToolPart, is_ours: bool) {
@@ -233,6 +244,14 @@ impl Screen {
         if self.watched {
             self.end();
             terminal::note(line);
+        }
+    }
+
+    /// Something is wrong that does not stop the turn.
+    pub(super) fn warn(&mut self, sentence: &str) {
+        if self.format == Format::Text {
+            self.end();
+            terminal::note(&format!("{} {sentence}", "warning:".yellow()));
         }
     }
 

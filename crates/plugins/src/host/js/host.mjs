@@ -11,6 +11,9 @@ const MAX_EVENTS = 1000
 
 /** The plugins, by number: the hooks of everything they export. */
 const plugins = new Map()
+/** Handlers of events that run, and how long they are waited for at the end. */
+const handlers = new Set()
+const LAST_EVENTS_MS = 300
 const tools = new Map()
 const calls = new Map()
 let input
@@ -82,8 +85,13 @@ async function hook({ plugin, name, input, output }) {
 /** Tells everybody what happened, in order, and waits for nobody. */
 function event(event) {
   for (const [number, plugin] of plugins) {
-    for (const unit of plugin.hooks) if (typeof unit.event === "function") tell(number, plugin, unit, event)
+    for (const unit of plugin.hooks) if (typeof unit.event === "function") follow(tell(number, plugin, unit, event))
   }
+}
+
+function follow(handler) {
+  handlers.add(handler)
+  handler.finally(() => handlers.delete(handler))
 }
 
 async function tell(number, plugin, unit, event) {
@@ -121,7 +129,9 @@ function cancel({ id }) {
   calls.get(id)?.abort()
 }
 
+/** Lets handlers of events come to their end, if they are quick, then says goodbye. */
 async function dispose() {
+  await Promise.race([Promise.allSettled(handlers), new Promise((resolve) => setTimeout(resolve, LAST_EVENTS_MS))])
   for (const { hooks } of plugins.values()) for (const unit of hooks) await Promise.resolve(unit.dispose?.()).catch(() => {})
   plugins.clear()
 }
