@@ -13,6 +13,8 @@ import { OpenCode, createWorld, modules, startBaton } from "./support/peers.mjs"
 
 const { version: VERSION } = JSON.parse(await readFile(path.join(modules, "oh-my-opencode/package.json"), "utf8"))
 
+const MODEL = { providerID: "scripted", modelID: "main" }
+
 const call = async (server, target, init) => {
   const response = await server.fetch(target, init)
   assert.ok(response.ok, `${target}: ${response.status} ${await response.clone().text()}`)
@@ -129,10 +131,44 @@ describe("oh-my-opencode", () => {
     const tools = await call(baton, "/experimental/tool/ids")
     assert.ok(tools.includes("call_omo_agent") || tools.length > 20, `its tools: ${tools}`)
     const { id } = await call(baton, "/session", post({}))
-    const model = { providerID: "scripted", modelID: "main" }
     const parts = [{ type: "text", text: "please [hello]" }]
-    const { info } = await call(baton, `/session/${id}/message`, post({ parts, model, agent: agents[0].name }))
+    const { info } = await call(baton, `/session/${id}/message`, post({ parts, model: MODEL, agent: agents[0].name }))
     assert.equal(info.error, undefined)
     assert.equal(info.finish, "stop")
+  })
+
+  // What a turn of its main agent told the model, and what came of its tools.
+  const watched = async (text) => {
+    const since = model.calls.length
+    const agents = await call(baton, "/agent")
+    const { name } = agents.find(({ name }) => /sisyphus/i.test(name))
+    const { id } = await call(baton, "/session", post({}))
+    await call(baton, `/session/${id}/message`, post({ parts: [{ type: "text", text }], model: MODEL, agent: name }))
+    const messages = await call(baton, `/session/${id}/message`)
+    const tools = messages.flatMap(({ parts }) => parts).filter(({ type }) => type === "tool")
+    return { calls: model.calls.slice(since).filter(({ tools }) => tools?.length), tools }
+  }
+
+  test("changes a prompt that has its word in it, and what a tool is said to be for", async () => {
+    const { calls } = await watched("ultrawork please [hello]")
+    const said = JSON.stringify(calls[0].messages.filter(({ role }) => role === "user"))
+    // `chat.message`
+    assert.match(said, /<ultrawork-mode>/)
+    // `tool.definition`
+    const todos = calls[0].tools.find((tool) => tool.function.name === "todowrite")
+    assert.match(todos.function.description, /## OpenCode Schema Contract/)
+    const plain = await watched("please [hello]")
+    assert.doesNotMatch(JSON.stringify(plain.calls[0].messages.filter(({ role }) => role === "user")), /<ultrawork-mode>/)
+  })
+
+  test("forbids writing over a file that was not read", async () => {
+    const before = await readFile(path.join(baton.directory, "README.md"), "utf8")
+    const { tools, calls } = await watched("please [overwrite]")
+    // `tool.execute.before`
+    const [write] = tools
+    assert.deepEqual([write.tool, write.state.status], ["write", "error"])
+    assert.match(write.state.error, /^File already exists\. Use edit tool instead\./)
+    assert.match(JSON.stringify(calls.at(-1).messages), /File already exists\. Use edit tool instead/)
+    assert.equal(await readFile(path.join(baton.directory, "README.md"), "utf8"), before)
   })
 })

@@ -110,7 +110,8 @@ function next({ model, messages, tools }) {
   if (model === SMALL) return { acts: [{ say: "A scripted title" }] }
   // Only a summary is asked for without any tool.
   if (!tools?.length) return { acts: [{ say: "The summary " }, { say: "of it all." }] }
-  const prompt = messages.findLastIndex((message) => message.role === "user" && named(message))
+  // A reminder of open todos has words in brackets, too.
+  const prompt = messages.findLastIndex((message) => message.role === "user" && scenarios[named(message)])
   const steps = scenarios[named(messages[prompt])] ?? scenarios.hello
   const done = messages.slice(prompt + 1).filter((message) => message.role === "assistant").length
   return { number: done + 1, ...steps[Math.min(done, steps.length - 1)] }

@@ -53,6 +53,18 @@ export const scenarios = {
     { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
     { acts: say("Planned.") },
   ],
+  // Stops half way, and goes on when it is told to.
+  unfinished: [
+    { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
+    { acts: say("Planned.") },
+    { acts: [call("todowrite", { todos: [{ content: "Work", status: "completed", priority: "low" }] })] },
+    { acts: say("All done.") },
+  ],
+  // Writes over a file that it has not looked at.
+  overwrite: [
+    { acts: [call("write", { filePath: "README.md", content: "Nothing\n" })] },
+    { acts: say("I had better not.") },
+  ],
   // Two ways to a file that nobody should look into.
   secret: [
     { acts: [call("read", { filePath: ".env" }), call("bash", { command: "cat .env", description: "Looks" })] },
