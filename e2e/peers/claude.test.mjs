@@ -64,8 +64,8 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
   }
   const create = () => call("POST", "/session", { title: "Claude Code" })
 
-  // One turn: its events, with what is done at some of them.
-  async function turn(session, text, acts = {}) {
+  // One turn: its events and those of all sessions, with what is done at some of them.
+  async function watched(session, text, acts = {}) {
     const stream = await listen(baton)
     try {
       const parts = [{ type: "text", text }]
@@ -73,18 +73,22 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
       await call("POST", `/session/${session.id}/prompt_async`, { parts, agent: "claude-code", model: wanted })
       for await (const event of stream.tape.follow({ ms: TURN_MS })) {
         await acts[event.type]?.(event.properties)
-        if (event.type === "session.idle") break
+        if (event.type === "session.idle" && event.properties.sessionID === session.id) break
       }
-      return stream.tape.of(session.id)
+      return { events: stream.tape.of(session.id), all: [...stream.tape.events] }
     } finally {
       await stream.close()
     }
   }
 
+  const turn = async (session, text, acts) => (await watched(session, text, acts)).events
   const reply = (reply) => ({ "permission.asked": ({ id }) => call("POST", `/permission/${id}/reply`, { reply }) })
   const idles = (events) => events.filter(({ type }) => type === "session.idle").length
-  const reason = (events) =>
-    events.findLast(({ type, properties }) => type === "session.status" && properties.status.type === "idle").properties.status.reason
+  const ends = (events) =>
+    events
+      .filter(({ type, properties }) => type === "session.status" && properties.status.type === "idle")
+      .map(({ properties }) => properties.status.reason)
+  const reason = (events) => ends(events).at(-1)
   const tools = async (session) =>
     (await call("GET", `/session/${session.id}/message`))
       .flatMap(({ parts }) => parts)
@@ -137,11 +141,69 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
     assert.deepEqual(await processes(), before)
   })
 
-  test("has a subagent", async () => {
+  // The child sessions of a session, each with how its turns ended.
+  const children = async (session, all) => {
+    const found = await call("GET", `/session/${session.id}/children`)
+    return found.map((child) => ({ ...child, ends: ends(all.filter(({ properties }) => properties.sessionID === child.id)) }))
+  }
+  const task = async (session) =>
+    (await call("GET", `/session/${session.id}/message`)).flatMap(({ parts }) => parts).find(({ tool }) => tool === "task")
+
+  test("has a subagent in a session of its own", async () => {
     const session = await create()
-    const events = await turn(session, "please [[task]]", reply("once"))
+    const { events, all } = await watched(session, "please [[task]]", reply("once"))
     assert.deepEqual([idles(events), reason(events)], [1, "completed"])
     assert.deepEqual(await tools(session), ["task completed"])
+    const [child, ...others] = await children(session, all)
+    assert.deepEqual([others.length, child.ends], [0, ["completed"]])
+    assert.equal((await task(session)).state.metadata.sessionId, child.id)
+    const said = (await call("GET", `/session/${child.id}/message`)).flatMap(({ parts }) => parts)
+    const texts = said.filter(({ type }) => type === "text").map(({ text }) => text)
+    assert.deepEqual(texts, ["Say it [[hello]]", "Hello from the scripted model."])
+  })
+
+  for (const [answer, content, ended] of [
+    ["once", /\nAdded\.\n$/, "completed"],
+    ["reject", /^End of file\.\n$/, "blocked"],
+  ]) {
+    test(`a permission that a subagent wants is the subagent's: ${answer}`, async () => {
+      await writeFile(readme, "End of file.\n")
+      const session = await create()
+      const asked = []
+      const acts = { "permission.asked": (it) => (asked.push(it), call("POST", `/permission/${it.id}/reply`, { reply: it.permission === "edit" ? answer : "once" })) }
+      const { events, all } = await watched(session, `please [[edit_below]] ${readme}`, acts)
+      assert.equal(idles(events), 1)
+      const [child] = await children(session, all)
+      assert.deepEqual(child.ends, [ended])
+      const edit = asked.find(({ permission }) => permission === "edit")
+      assert.equal(edit.sessionID, child.id)
+      assert.match(await readFile(readme, "utf8"), content)
+    })
+  }
+
+  test("a subagent in the background keeps the session busy", async () => {
+    const session = await create()
+    const { events, all } = await watched(session, "please [[background]]", reply("once"))
+    assert.deepEqual([idles(events), reason(events)], [1, "completed"])
+    const [child] = await children(session, all)
+    assert.deepEqual(child.ends, ["completed"])
+    const idle = (id) => all.findIndex(({ type, properties }) => type === "session.idle" && properties.sessionID === id)
+    assert.ok(idle(child.id) < idle(session.id), "the child is idle before its parent")
+  })
+
+  test("a session that is stopped stops its subagent", async () => {
+    const session = await create()
+    let stopped
+    const acts = {
+      "session.status": ({ sessionID, status }) => {
+        if (sessionID !== session.id && status.type === "busy") stopped ??= call("POST", `/session/${session.id}/abort`)
+      },
+    }
+    const { events, all } = await watched(session, "please [[hold_below]]", acts)
+    await stopped
+    assert.deepEqual([idles(events), reason(events)], [1, "aborted"])
+    const [child] = await children(session, all)
+    assert.deepEqual(child.ends, ["aborted"])
   })
 
   test("goes on with a conversation after the server was stopped, and nothing is left meanwhile", async () => {

@@ -76,7 +76,7 @@ pub struct Options {
     pub hidden: Vec<OsString>,
     /// What it does without asking.
     pub mode: PermissionMode,
-    /// What it may do without asking, or not at all, where it would ask. Where they say nothing, a person is asked.
+    /// What decides before a person is asked.
     pub rules: Vec<Rule>,
     /// How long it is waited for.
     pub patience: Patience,
@@ -117,6 +117,7 @@ impl Options {
                 .collect(),
             hidden: program.hidden.iter().map(OsString::from).collect(),
             mode: program.mode,
+            rules: program.rules.clone(),
             keeping: Keeping { idle: program.idle, ..usual.keeping },
             ..usual
         }

@@ -11,6 +11,7 @@
 //!   goes down ([`Keeper::close`]).
 //! - [`family`]: subagents as child sessions. The turn that hears an agent has a [`Family`]; runs of parents and
 //!   children meet in a [`Nursery`].
+//! - [`permission`]: what rules say to what an agent wants, before people are asked.
 //!
 //! A turn that is aborted is escalated: the agent is told to interrupt in its own words and given
 //! [`Patience::interrupt`]; then its tree gets `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
@@ -20,6 +21,7 @@ pub mod family;
 pub mod keeper;
 mod lines;
 pub mod nursery;
+pub mod permission;
 #[cfg(test)]
 pub(crate) mod world;
 

@@ -64,7 +64,7 @@ use permission::Permissions;
 use tools::Bench;
 
 pub use agent::built_in;
-pub(crate) use gate::{Gate, root};
+pub(crate) use gate::{Gate, away, root};
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
 pub(crate) use title::is_default;

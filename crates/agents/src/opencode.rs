@@ -21,6 +21,7 @@ use futures::future::{BoxFuture, FutureExt};
 use protocol::TurnEnd;
 use protocol::agent::Abilities;
 use protocol::config::PermissionMode;
+use protocol::request::Rule;
 
 use crate::external::Nursery;
 use crate::roster::{About, External, Program};
@@ -50,6 +51,7 @@ pub struct OpenCode(Arc<Inner>);
 struct Inner {
     about: About,
     mode: PermissionMode,
+    rules: Vec<Rule>,
     mint: Mint,
     server: Server,
     nursery: Nursery<Adopted>,
@@ -71,6 +73,7 @@ impl OpenCode {
         Self(Arc::new(Inner {
             about,
             mode: program.mode,
+            rules: program.rules.clone(),
             mint: Mint::new(clock, random),
             server,
             nursery: Nursery::default(),

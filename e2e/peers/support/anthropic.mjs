@@ -9,6 +9,12 @@ import { signal, within } from "../../support/wait.mjs"
 
 const HELD_MS = 60_000
 
+// A subagent does something.
+const delegate = (prompt, run_in_background = false) => [
+  [{ call: "Agent", input: { description: "Do it", prompt, subagent_type: "general-purpose", run_in_background } }],
+  [{ say: "It is done." }],
+]
+
 // Each step is a list of what the model says and calls.
 const scenarios = {
   hello: () => [[{ say: "Hello from the scripted model." }]],
@@ -21,20 +27,10 @@ const scenarios = {
     [{ say: "Done." }],
   ],
   hold: () => [[{ say: "I begin " }, { hold: true }, { say: "and end." }]],
-  task: () => [
-    [
-      {
-        call: "Agent",
-        input: {
-          description: "Greet somebody",
-          prompt: "Say it [[hello]]",
-          subagent_type: "general-purpose",
-          run_in_background: false,
-        },
-      },
-    ],
-    [{ say: "It has greeted." }],
-  ],
+  task: () => delegate("Say it [[hello]]"),
+  edit_below: (file) => delegate(`Edit it [[edit]] ${file}`),
+  hold_below: () => delegate("Wait [[hold]]"),
+  background: () => delegate("Say it [[hello]]", true),
 }
 
 export class Anthropic {
@@ -138,6 +134,6 @@ function next({ messages, tools }) {
 
 function named({ content }) {
   const text = typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("\n")
-  const found = [...text.matchAll(/\[\[([a-z]+)\]\](?: (\S+))?/g)].at(-1)
+  const found = [...text.matchAll(/\[\[([a-z_]+)\]\](?: (\S+))?/g)].at(-1)
   return found && scenarios[found[1]] ? found.slice(1) : undefined
 }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use engine::session::Turn;
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::{Action, PermissionReply, Question, QuestionOption, Rule};
+use protocol::request::{PermissionReply, Question, QuestionOption};
 use protocol::{Extra, Rest};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,34 +51,6 @@ pub(super) fn ask(permit: &Permit, directory: &Path) -> Ask {
     Call::new(&permit.tool_name, &permit.input, directory).ask(permit, directory)
 }
 
-/// Gets an answer: from the rules or, where they say nothing, from a person.
-pub(super) async fn decide(
-    turn: &Turn,
-    rules: &[Rule],
-    id: String,
-    permit: Permit,
-    asked: impl Future<Output = Answer>,
-) -> Reply {
-    let action = if permit.tool_name == QUESTION { Action::Ask } else { judge(turn, rules, &permit).await };
-    match action {
-        Action::Allow => reply(id, &permit, Answer::Once),
-        Action::Ask => reply(id, &permit, asked.await),
-        Action::Deny => {
-            let why = format!("The rules of this session do not allow `{}` here.", permit.tool_name);
-            Reply { id, response: deny(&why, false), refused: false }
-        }
-    }
-}
-
-async fn judge(turn: &Turn, rules: &[Rule], permit: &Permit) -> Action {
-    let directory = Path::new(&turn.session.directory);
-    let call = Call::new(&permit.tool_name, &permit.input, directory);
-    // What cannot be read is not allowed: a person is asked.
-    let approved = turn.approved().await.unwrap_or_default();
-    let own = turn.session.permission.iter().flatten();
-    call.judge(rules.iter().chain(own).chain(&approved), directory)
-}
-
 fn questions(permit: &Permit) -> Vec<Question> {
     let asked = permit.input.get("questions").and_then(Value::as_array);
     asked
@@ -101,7 +72,8 @@ fn questions(permit: &Permit) -> Vec<Question> {
         .collect()
 }
 
-fn reply(id: String, permit: &Permit, answer: Answer) -> Reply {
+/// What it is told when this is the answer.
+pub(super) fn reply(id: String, permit: &Permit, answer: Answer) -> Reply {
     let said = |response, refused| Reply { id, response, refused };
     match answer {
         Answer::Once | Answer::Always | Answer::Default(PermissionReply::Once | PermissionReply::Always) => {

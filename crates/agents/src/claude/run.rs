@@ -45,7 +45,7 @@ enum Trouble {
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
     let (nursery, agent) = (&inner.nursery, &inner.about.id);
     if let Some(adopted) = nursery.take(&turn.session).await {
-        return family::follow(nursery, turn, agent, adopted).await;
+        return family::follow(nursery, turn, &inner.options.rules, agent, adopted).await;
     }
     if family::is_subagent(&turn.session, agent) {
         return failed(SUBAGENT);
@@ -204,7 +204,7 @@ impl<'a> Answering<'a> {
             inner,
             turn,
             live,
-            family: Family::new(&inner.nursery, turn),
+            family: Family::new(&inner.nursery, turn, &inner.options.rules),
             asks: FuturesUnordered::new(),
             takes_back: HashMap::new(),
             begun: false,
@@ -346,12 +346,11 @@ impl<'a> Answering<'a> {
 
     fn permit(&mut self, id: String, permit: Permit, child: Option<String>) {
         self.begun = true;
-        let (turn, rules) = (self.turn, &self.inner.options.rules);
         let taken_back = CancellationToken::new();
         self.takes_back.insert(id.clone(), taken_back.clone());
-        let asked = permit::ask(&permit, Path::new(&turn.session.directory));
-        let asked = self.family.ask(child.as_deref(), asked);
-        let decided = permit::decide(turn, rules, id, permit, asked);
+        let ask = permit::ask(&permit, Path::new(&self.turn.session.directory));
+        let answer = self.family.ask(child.as_deref(), ask);
+        let decided = async move { permit::reply(id, &permit, answer.await) };
         self.asks.push(async move { (child, taken_back.run_until_cancelled(decided).await) }.boxed());
     }
 

@@ -6,11 +6,9 @@ use std::path::Path;
 use protocol::Extra;
 use protocol::agent_event::Ask;
 use protocol::part::FilePart;
-use protocol::request::{Action, Rule};
 use serde_json::{Value, json};
 
 use super::wire::Permit;
-use crate::native::permission::evaluate;
 
 /// Bytes of a tool's output that are kept.
 const MAX_OUTPUT: usize = 200_000;
@@ -49,19 +47,6 @@ impl Call {
             always: vec![always],
             call: permit.tool_use_id.clone(),
         }
-    }
-
-    /// What the rules say to it. A command line may do more than its beginning shows, so a rule that allows it must
-    /// name all of it, or everything.
-    pub(super) fn judge<'r>(&self, rules: impl Iterator<Item = &'r Rule>, directory: &Path) -> Action {
-        let (permission, pattern) = self.needs(directory);
-        let counts = |rule: &&Rule| {
-            permission != "bash"
-                || rule.action != Action::Allow
-                || rule.pattern == "*"
-                || rule.pattern == pattern
-        };
-        evaluate(rules.filter(counts), &permission, &pattern)
     }
 
     /// The permission, and what it is needed for.
@@ -210,20 +195,6 @@ mod tests {
         assert_eq!((bash.tool.as_str(), bash.title.as_str(), bash.edits), ("bash", "List", None));
         let other = call("mcp__server__tool", json!({ "x": 1 }));
         assert_eq!((other.tool.as_str(), other.title.as_str()), ("mcp__server__tool", ""));
-    }
-
-    #[test]
-    fn rules_decide_before_people_do() {
-        let allow = |permission: &str, pattern: &str| vec![Rule::new(permission, pattern, Action::Allow)];
-        let judge = |call: &Call, rules: &[Rule]| call.judge(rules.iter(), Path::new("/project"));
-        let edit = call("Write", json!({ "file_path": "/project/src/a.rs" }));
-        assert_eq!(judge(&edit, &[]), Action::Ask);
-        assert_eq!(judge(&edit, &allow("edit", "src/*")), Action::Allow);
-        assert_eq!(judge(&edit, &[Rule::new("edit", "*", Action::Deny)]), Action::Deny);
-        let bash = call("Bash", json!({ "command": "git status; rm -rf /" }));
-        assert_eq!(judge(&bash, &allow("bash", "git *")), Action::Ask);
-        assert_eq!(judge(&bash, &allow("bash", "git status; rm -rf /")), Action::Allow);
-        assert_eq!(judge(&bash, &allow("*", "*")), Action::Allow);
     }
 
     #[test]

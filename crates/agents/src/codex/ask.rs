@@ -198,16 +198,6 @@ impl Wish {
             }
         }
     }
-
-    /// What is said to Codex when a rule says no.
-    pub(super) fn denied(self) -> Value {
-        self.form.no(false)
-    }
-
-    /// What is said to Codex when rules say yes.
-    pub(super) fn allowed(self) -> Value {
-        self.form.yes(false)
-    }
 }
 
 impl Form {

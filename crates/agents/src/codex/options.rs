@@ -27,6 +27,8 @@ pub struct Options {
     pub hidden: Vec<String>,
     /// What it does without asking.
     pub mode: PermissionMode,
+    /// What decides before a person is asked.
+    pub rules: Vec<Rule>,
     /// How long a process that has nothing to do is kept.
     pub idle: Duration,
     /// How long it is waited for.
@@ -47,6 +49,7 @@ impl From<Program> for Options {
             environment: program.environment,
             hidden: program.hidden,
             mode: program.mode,
+            rules: program.rules,
             idle: program.idle,
             patience: Patience::default(),
             bounds: Bounds::default(),
@@ -56,8 +59,8 @@ impl From<Program> for Options {
     }
 }
 
-/// When Codex asks, and what it can do without asking. Nothing means that its own settings count; the rules of a
-/// session make them stricter, so that there is something to ask about.
+/// When Codex asks, and what it can do without asking. Nothing means that its own settings count; the rules
+/// make them stricter, so that there is something to ask about.
 pub(super) fn policy(mode: PermissionMode, rules: &[Rule]) -> (Option<&'static str>, Option<&'static str>) {
     let (mut approval, mut sandbox) = match mode {
         PermissionMode::Ask => (None, None),
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_of_a_session_make_codex_ask() {
+    fn rules_make_codex_ask() {
         let rule = |permission: &str, action| Rule::new(permission, "*", action);
         let cases = [
             (PermissionMode::Ask, vec![], (None, None)),

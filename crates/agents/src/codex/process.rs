@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use engine::session::Turn;
-use protocol::config::PermissionMode;
+use protocol::request::Rule;
 use protocol::{AgentEvent, MessageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use tracing::{debug, info};
 
 use super::options::policy;
 use super::translate::Counted;
-use super::{Inner, NAME, ask};
+use super::{Inner, NAME, ask, options};
 use crate::external::{Kept, Launch, Rested};
 use crate::jsonrpc::{self, Dialect, Incoming, Link, Options};
 use crate::roster::DEFAULT_MODEL;
@@ -67,7 +67,7 @@ impl Process {
         peer.request("initialize", hello, inner.options.patience.start).await?;
         peer.notify("initialized", Value::Null, inner.options.answer).await?;
         if let Some(thread) = turn.session.note(NAME) {
-            let mut params = settings(inner.options.mode, turn);
+            let mut params = settings(&inner.options, turn);
             params.insert("threadId".into(), thread.into());
             params.insert("excludeTurns".into(), true.into());
             match peer.request("thread/resume", params.into(), inner.options.patience.start).await {
@@ -86,7 +86,7 @@ impl Process {
                 Err(error) => return Err(error),
             }
         }
-        let params = settings(inner.options.mode, turn);
+        let params = settings(&inner.options, turn);
         let answer = peer.request("thread/start", params.into(), inner.options.patience.start).await?;
         let opened = opened("thread/start", answer)?;
         turn.emit(AgentEvent::Noted { name: NAME.into(), note: opened.thread.id.clone() }).await;
@@ -143,13 +143,15 @@ fn launch(inner: &Inner, directory: &str) -> Launch {
 }
 
 /// How a thread is to be run.
-fn settings(mode: PermissionMode, turn: &Turn) -> Map<String, Value> {
+fn settings(options: &options::Options, turn: &Turn) -> Map<String, Value> {
     let mut settings = Map::new();
     settings.insert("cwd".into(), turn.session.directory.as_str().into());
     if turn.model.model_id != DEFAULT_MODEL {
         settings.insert("model".into(), turn.model.model_id.as_str().into());
     }
-    let (approval, sandbox) = policy(mode, turn.session.permission.as_deref().unwrap_or_default());
+    let own = turn.session.permission.iter().flatten();
+    let rules: Vec<Rule> = options.rules.iter().chain(own).cloned().collect();
+    let (approval, sandbox) = policy(options.mode, &rules);
     if let Some(approval) = approval {
         settings.insert("approvalPolicy".into(), approval.into());
     }

@@ -4,21 +4,20 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::config::PermissionMode;
-use protocol::request::{Action, Rule};
-use protocol::{MessageError, MessageId, TurnEnd, agent_event::Ask};
+use protocol::{MessageError, MessageId, TurnEnd};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Inner;
-use super::ask::{self, Reply, Wish};
+use super::ask::{self, Reply};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Process, explain};
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
+use crate::external::permission;
 use crate::jsonrpc::{self, Asked, Fault, INVALID_PARAMS, Id, Incoming};
-use crate::native::permission::evaluate;
 use crate::roster::DEFAULT_MODEL;
 
 /// Lines that nobody understands which are put up with in one turn.
@@ -242,7 +241,7 @@ impl Work<'_> {
                 Err(error) => self.noise(&error),
             },
             Incoming::Asked(asked) => {
-                self.asked(asked).await;
+                self.asked(asked);
                 None
             }
             Incoming::Malformed(malformed) => self.noise(&malformed.to_string()),
@@ -318,7 +317,7 @@ impl Work<'_> {
     }
 
     /// Codex wants something from a person, or from the rules.
-    async fn asked(&mut self, asked: Asked) {
+    fn asked(&mut self, asked: Asked) {
         let directory = self.turn.session.directory.trim_end_matches('/');
         let wish = match ask::wish(&asked.method, asked.params.clone(), &self.translation, directory) {
             Ok(wish) => wish,
@@ -327,17 +326,10 @@ impl Work<'_> {
                 return asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
             }
         };
-        let rules = self.turn.session.permission.clone().unwrap_or_default();
-        let approved = self.turn.approved().await.unwrap_or_default();
-        match judge(&wish.ask, &rules.iter().chain(&approved)) {
-            Action::Allow => asked.answer(Ok(wish.allowed())),
-            Action::Deny => asked.answer(Ok(wish.denied())),
-            Action::Ask => {
-                let id = asked.id.clone();
-                self.open.push(id.clone());
-                self.asks.push(person(self.turn, id, asked, wish, rules).boxed());
-            }
-        }
+        let id = asked.id.clone();
+        self.open.push(id.clone());
+        let answer = permission::ask(self.turn, &self.inner.options.rules, wish.ask.clone());
+        self.asks.push(async move { (id, asked, wish.reply(answer.await)) }.boxed());
     }
 
     async fn answered(&mut self, id: Id, asked: Asked, reply: Reply) -> Option<Ended> {
@@ -442,23 +434,4 @@ async fn said(turn: &Turn, prompt: &MessageId) -> Wanted {
             Wanted::Turn(Vec::new())
         }
     }
-}
-
-/// Waits for a person.
-async fn person(turn: &Turn, id: Id, asked: Asked, wish: Wish, rules: Vec<Rule>) -> (Id, Asked, Reply) {
-    let shown = wish.ask.clone();
-    let enough = move |approved: &[Rule]| judge(&shown, &rules.iter().chain(approved)) == Action::Allow;
-    let answer = turn.ask_unless(wish.ask.clone(), enough).await;
-    (id, asked, wish.reply(answer))
-}
-
-/// What the rules say. Only a person can answer a question.
-fn judge<'r>(ask: &Ask, rules: &(impl Iterator<Item = &'r Rule> + Clone)) -> Action {
-    let Ask::Permission { permission, patterns, .. } = ask else { return Action::Ask };
-    let verdicts = patterns.iter().map(|pattern| evaluate(rules.clone(), permission, pattern));
-    verdicts.fold(Action::Allow, |worst, verdict| match (worst, verdict) {
-        (Action::Deny, _) | (_, Action::Deny) => Action::Deny,
-        (Action::Ask, _) | (_, Action::Ask) => Action::Ask,
-        (Action::Allow, Action::Allow) => Action::Allow,
-    })
 }

@@ -13,12 +13,13 @@ use engine::session::{Child, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::agent_event::{Answer, Ask};
+use protocol::request::Rule;
 use protocol::{AgentEvent, Extra, MessageError, Session, TurnEnd};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::Nursery;
+use super::{Nursery, permission};
 
 /// What a child may be behind.
 const MAX_BEHIND: usize = 1_024;
@@ -71,6 +72,7 @@ pub struct Adopted {
 #[derive(Debug)]
 pub struct Family<'a> {
     root: Speaker<'a>,
+    rules: &'a [Rule],
     children: HashMap<String, mpsc::Sender<News>>,
     stop: mpsc::Sender<String>,
     stopped: mpsc::Receiver<String>,
@@ -78,9 +80,9 @@ pub struct Family<'a> {
 
 impl<'a> Family<'a> {
     /// A session that has no children yet.
-    pub fn new(nursery: &'a Nursery<Adopted>, turn: &'a Turn) -> Self {
+    pub fn new(nursery: &'a Nursery<Adopted>, turn: &'a Turn, rules: &'a [Rule]) -> Self {
         let (stop, stopped) = mpsc::channel(MAX_STOPPED);
-        Self { root: Speaker::new(nursery, turn), children: HashMap::new(), stop, stopped }
+        Self { root: Speaker::new(nursery, turn), rules, children: HashMap::new(), stop, stopped }
     }
 
     /// Says something in the session, or in that of a child.
@@ -91,9 +93,11 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Asks people in the session, or in that of a child.
+    /// Gets an answer from the rules, or from people in the session or in that of a child.
     pub fn ask(&self, child: Option<&str>, ask: Ask) -> BoxFuture<'a, Answer> {
-        let Some(child) = child else { return self.root.turn.ask(ask).boxed() };
+        let Some(child) = child else {
+            return permission::ask(self.root.turn, self.rules, ask).boxed();
+        };
         let (reply, answer) = oneshot::channel();
         let to = self.children.get(child).cloned();
         async move {
@@ -157,7 +161,13 @@ pub fn is_subagent(session: &Session, agent: &str) -> bool {
 }
 
 /// A child's turn: says in its session what the family tells it.
-pub async fn follow(nursery: &Nursery<Adopted>, turn: &Turn, agent: &str, adopted: Adopted) -> TurnEnd {
+pub async fn follow(
+    nursery: &Nursery<Adopted>,
+    turn: &Turn,
+    rules: &[Rule],
+    agent: &str,
+    adopted: Adopted,
+) -> TurnEnd {
     let Adopted { name, mut news, stopped } = adopted;
     turn.emit(AgentEvent::Noted { name: NOTE.to_owned(), note: agent.to_owned() }).await;
     let mut speaker = Speaker::new(nursery, turn);
@@ -173,7 +183,7 @@ pub async fn follow(nursery: &Nursery<Adopted>, turn: &Turn, agent: &str, adopte
             Some(()) = asks.next() => {}
             told = news.recv() => match told {
                 Some(News::Say(event)) => speaker.say(event).await,
-                Some(News::Ask(ask, reply)) => asks.push(put(turn, ask, reply)),
+                Some(News::Ask(ask, reply)) => asks.push(put(turn, rules, ask, reply)),
                 Some(News::Born(birth, adopted)) => speaker.adopt(birth, adopted).await,
                 Some(News::Ended(end)) => break end,
                 None => break TurnEnd::Error(MessageError::unknown(LEFT)),
@@ -184,12 +194,12 @@ pub async fn follow(nursery: &Nursery<Adopted>, turn: &Turn, agent: &str, adopte
     end
 }
 
-/// Asks people, unless nobody wants to know any more.
-async fn put(turn: &Turn, ask: Ask, mut reply: oneshot::Sender<Answer>) {
+/// Gets an answer, unless nobody wants to know any more.
+async fn put(turn: &Turn, rules: &[Rule], ask: Ask, mut reply: oneshot::Sender<Answer>) {
     tokio::select! {
         biased;
         () = reply.closed() => {}
-        answer = turn.ask(ask) => drop(reply.send(answer)),
+        answer = permission::ask(turn, rules, ask) => drop(reply.send(answer)),
     }
 }
 

@@ -67,7 +67,7 @@ impl Gate<'_> {
 }
 
 /// The wish to use directories outside of the project.
-pub(super) fn away(directories: &[PathBuf]) -> Wish {
+pub(crate) fn away(directories: &[PathBuf]) -> Wish {
     let patterns: Vec<String> =
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
     let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();

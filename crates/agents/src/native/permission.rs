@@ -28,6 +28,18 @@ pub(crate) struct Wish {
     pub(crate) metadata: Extra,
 }
 
+impl Wish {
+    /// One that nobody is shown.
+    pub(crate) fn plain(permission: &str, patterns: &[String]) -> Self {
+        Self {
+            permission: permission.to_owned().into(),
+            patterns: patterns.iter().map(Pattern::plain).collect(),
+            always: Vec::new(),
+            metadata: Extra::new(),
+        }
+    }
+}
+
 /// One thing a permission is needed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern {
@@ -105,7 +117,7 @@ impl Permissions {
     }
 
     /// What the rules say, without asking anybody.
-    pub(super) fn judge(&self, wish: &Wish) -> Verdict {
+    pub(crate) fn judge(&self, wish: &Wish) -> Verdict {
         let mut ask = false;
         for pattern in &wish.patterns {
             let counts = |rule: &&Rule| {
@@ -185,7 +197,8 @@ const UNANSWERED: &str = "Nobody answered the permission request in time, so it 
 const REJECTED: &str = "The user rejected permission to use this specific tool call";
 const FEEDBACK: &str = "with the following feedback:";
 
-fn denied(rules: &[Rule]) -> String {
+/// What is said when rules say no.
+pub(crate) fn denied(rules: &[Rule]) -> String {
     let rules = serde_json::to_string(rules).unwrap_or_default();
     format!(
         "The user has specified a rule which prevents you from using this specific tool call. \

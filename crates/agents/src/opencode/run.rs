@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::server::Lease;
 use super::translate::{Child, Said, Translator};
 use super::{Inner, wire};
+use crate::external::permission;
 
 /// How long after what looked like an end the server is asked whether it was one.
 const SETTLE: Duration = Duration::from_millis(1_500);
@@ -263,9 +264,11 @@ impl<'a> Drive<'a> {
     }
 
     fn ask_permission(&mut self, request: PermissionRequest) {
+        let rules = &self.inner.rules;
         let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
         let ask = async move {
-            let (reply, message) = wire::reply(&turn.ask(wire::permission(&request)).await);
+            let answer = permission::ask(turn, rules, wire::permission(&request)).await;
+            let (reply, message) = wire::reply(&answer);
             // Before OpenCode knows: what it says next is a consequence.
             has_refused.fetch_or(reply == PermissionReply::Reject, Ordering::Relaxed);
             client.reply_permission(&request.id, reply, message).await

@@ -12,6 +12,7 @@ use protocol::SessionId;
 use protocol::agent::{Abilities, Agent, AgentMode};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
+use protocol::request::Rule;
 
 /// The model of every agent: whichever its own settings name.
 pub const DEFAULT_MODEL: &str = "default";
@@ -83,6 +84,8 @@ pub struct Program {
     pub hidden: Vec<String>,
     /// What it does without asking.
     pub mode: PermissionMode,
+    /// What decides before a person is asked.
+    pub rules: Vec<Rule>,
     /// How long a process that has nothing to do is kept.
     pub idle: Duration,
 }

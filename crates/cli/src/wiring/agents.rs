@@ -16,9 +16,14 @@ use store::files::{Environment, permission};
 
 /// The rules that hold for everybody.
 pub(super) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
+    defaults().into_iter().chain(written(environment, config)).collect()
+}
+
+/// The rules that the configuration has for everybody.
+pub(super) fn written(environment: &Environment, config: &Config) -> Vec<Rule> {
     let home = environment.home();
     let written = config.permission.as_ref().map(|written| permission::rules(written, home.as_deref()));
-    defaults().into_iter().chain(written.unwrap_or_default()).collect()
+    written.unwrap_or_default()
 }
 
 /// The agents, the default one first: that is the one prompts get that name none.

@@ -174,7 +174,7 @@ pub(super) fn runners(ground: &Ground, settings: &Settings) -> Result<Vec<Arc<dy
     Ok(usable.map(|candidate| watch(runner(ground, settings, candidate))).collect())
 }
 
-fn program(candidate: &Candidate) -> Program {
+fn program(settings: &Settings, candidate: &Candidate) -> Program {
     let written = &candidate.written;
     Program {
         command: candidate.command.clone(),
@@ -182,13 +182,14 @@ fn program(candidate: &Candidate) -> Program {
         // It needs keys of its own, but not the way into this server.
         hidden: environment::PASSWORDS.map(str::to_owned).to_vec(),
         mode: written.permission_mode.unwrap_or_default(),
+        rules: agents::written(&settings.environment, &settings.loaded.config),
         idle: written.idle_seconds.map_or(IDLE, Positive::seconds),
     }
 }
 
 /// The runner for an agent.
 fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
-    let program = program(candidate);
+    let program = program(settings, candidate);
     match candidate.kind {
         Kind::Codex => Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))),
         Kind::Claude => {

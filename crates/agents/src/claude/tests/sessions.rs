@@ -1,5 +1,6 @@
 //! Claude Code over several turns, processes and servers.
 
+use protocol::request::{Action, PermissionReply, Rule};
 use protocol::{EndReason, EventBody, SessionStatus};
 
 use super::*;
@@ -133,5 +134,55 @@ async fn chatter_between_turns_opens_none() {
     tokio::time::timeout(PATIENT, said).await.unwrap();
     assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
     assert_eq!(world.check(&session.id), 2);
+    runner.close().await;
+}
+
+/// Wants to run something, and says what it was told.
+const ASKER: &str = "begin; open m1; call m1 t1; may r1 t1; hear control_response; printf '%s' \"$line\" >\"$NOTES\"; called t1; speak m2 bye; finish; linger";
+
+fn asked(world: &World) -> usize {
+    world.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
+}
+
+#[tokio::test]
+async fn rules_answer_before_people_do() {
+    for (rules, told, people) in [
+        (vec![Rule::new("bash", "make *", Action::Allow)], "\"behavior\":\"allow\"", 0),
+        (vec![Rule::new("*", "*", Action::Allow)], "\"behavior\":\"allow\"", 0),
+        (
+            vec![Rule::new("bash", "*", Action::Allow), Rule::new("bash", "make", Action::Deny)],
+            "prevents you",
+            0,
+        ),
+        (vec![Rule::new("*", "*", Action::Allow), Rule::new("bash", "make", Action::Ask)], "allow", 1),
+        (vec![Rule::new("edit", "*", Action::Allow)], "allow", 1),
+    ] {
+        let fake = script(ASKER);
+        let options = Options { rules: rules.clone(), ..claude(&fake, patient()) };
+        let (mut world, runner) = world(options, unhurried()).await;
+        let session = world.session().await;
+        assert_eq!(world.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{rules:?}");
+        assert!(fake.notes().contains(told), "{rules:?}: {}", fake.notes());
+        assert_eq!(asked(&world), people, "{rules:?}");
+        runner.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_good_is_not_asked_again() {
+    let fake = script(ASKER);
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    for people in [1, 1] {
+        let session = world.session().await;
+        world.submit(&session, "please").await;
+        if asked(&world) == 0 {
+            let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+            let EventBody::PermissionAsked(asked) = asked else { unreachable!() };
+            world.sessions.reply_permission(&asked.id, PermissionReply::Always, None).await.unwrap();
+        }
+        assert_eq!(world.until_idle(&session, Person::Silent).await, EndReason::Completed);
+        assert!(fake.notes().contains("\"behavior\":\"allow\""), "{}", fake.notes());
+        assert_eq!(asked(&world), people);
+    }
     runner.close().await;
 }

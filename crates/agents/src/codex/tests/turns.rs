@@ -146,18 +146,39 @@ async fn a_person_who_says_no_stops_the_turn_and_one_who_explains_does_not() {
     assert_eq!(corrected.asked("turn/steer")[0]["input"][0]["text"], "use less");
 }
 
+/// Codex is answered, and is told why if a rule says no.
+const ALLOWED: &str = "hear; said m Well; ends; stay";
+const DENIED: &str = "hear; hear; answer 4 '{\"turnId\":\"u\"}'; said m Well; ends; stay";
+
 #[tokio::test]
 async fn rules_answer_before_people_do() {
-    for (action, decision) in [(Action::Allow, "accept"), (Action::Deny, "decline")] {
-        let mut world = world(&format!("begin; runs c; {ASK}; hear; said m Well; ends; stay")).await;
+    for (action, then, decision) in [(Action::Allow, ALLOWED, "accept"), (Action::Deny, DENIED, "decline")] {
         let rules = vec![Rule::new("bash", "*", Action::Ask), Rule::new("bash", "make", action)];
-        let input = SessionInput { permission: Some(rules), ..SessionInput::default() };
-        let session = world.session_with(input).await;
-        world.submit(&session, "please").await;
-        world.until_idle(&session, Person::Sleeps).await;
-        assert_eq!(world.heard().last().unwrap()["result"]["decision"], decision);
-        // The rules say to ask about commands, so Codex is told to.
-        assert_eq!(world.asked("thread/start")[0]["approvalPolicy"], "untrusted");
+        // Those of the configuration, and those of a session.
+        for own in [false, true] {
+            let text = script(&format!("begin; runs c; {ASK}; {then}"));
+            let mut options = options(&text);
+            let mut input = SessionInput::default();
+            if own {
+                input.permission = Some(rules.clone());
+            } else {
+                options.rules.clone_from(&rules);
+            }
+            let mut world = World::new(options).await;
+            let session = world.session_with(input).await;
+            world.submit(&session, "please").await;
+            world.until_idle(&session, Person::Sleeps).await;
+            assert_eq!(world.ends(&session), [EndReason::Completed]);
+            let decided = world.heard().into_iter().find(|said| said["result"]["decision"].is_string());
+            assert_eq!(decided.unwrap()["result"]["decision"], decision);
+            // The rules say to ask about commands, so Codex is told to.
+            assert_eq!(world.asked("thread/start")[0]["approvalPolicy"], "untrusted");
+            let told = world.asked("turn/steer");
+            assert_eq!(told.len(), usize::from(action == Action::Deny));
+            assert!(
+                told.iter().all(|told| told["input"][0]["text"].as_str().unwrap().contains("prevents you"))
+            );
+        }
     }
 }
 

@@ -76,6 +76,7 @@ pub(super) fn options(script: &str) -> Options {
         command: vec!["/bin/bash".into(), "-c".into(), script.into()],
         environment: BTreeMap::new(),
         hidden: Vec::new(),
+        rules: Vec::new(),
         mode: PermissionMode::Ask,
         idle: Duration::from_mins(10),
         patience: Patience {

@@ -27,6 +27,14 @@ impl Gate<'_> {
         }
     }
 
+    /// What a line needs, all of which has to be allowed. Nobody is asked.
+    pub(crate) async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<Wish>, Failure> {
+        let commands = commands(line);
+        let wish = wish(line, &commands);
+        let away = self.places(commands, directory).await?;
+        Ok([wish].into_iter().chain(away).collect())
+    }
+
     /// The places outside of the project, if there are any.
     async fn places(&self, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
         let (root, directory) = (self.root.clone(), directory.to_owned());

@@ -102,6 +102,7 @@ impl Fake {
             command,
             environment: [("FAKE_URL".to_owned(), self.address.clone())].into(),
             hidden: Vec::new(),
+            rules: Vec::new(),
             mode: PermissionMode::Ask,
             idle: Duration::from_hours(1),
         }

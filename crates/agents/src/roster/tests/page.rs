@@ -7,11 +7,15 @@ use protocol::agent::Abilities;
 use serde_json::Value;
 
 use crate::roster::known::{KNOWN, Kind};
-use crate::{claude, codex, opencode};
+use crate::{acp, claude, codex, opencode};
 
 /// What works with each agent, in the order of the page.
-const ABILITIES: [(&str, Abilities); 3] =
-    [("Claude Code", claude::ABILITIES), ("Codex", codex::ABILITIES), ("OpenCode", opencode::ABILITIES)];
+const ABILITIES: [(&str, Abilities); 4] = [
+    ("Claude Code", claude::ABILITIES),
+    ("Codex", codex::ABILITIES),
+    ("OpenCode", opencode::ABILITIES),
+    ("ACP", acp::Options::ABILITIES),
+];
 
 /// What the letters of the table stand for.
 const ABOUT: [(&str, &str); 14] = [
