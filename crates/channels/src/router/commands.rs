@@ -172,10 +172,13 @@ impl Lane {
     async fn status(&self) -> Said {
         let seat = self.seat().await?;
         let id = self.run.as_ref().and_then(|run| run.session.clone()).or(seat.session);
-        let session = match &id {
-            Some(id) => Some(self.desk().client.session(id).await?),
+        let found = match &id {
+            Some(id) => Some(self.desk().client.session(id).await),
             None => None,
         };
+        // What is known here is told even if the server is away.
+        let trouble = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unreachable);
+        let session = found.and_then(Result::ok);
         let todos = match &id {
             Some(id) => self.todos(id).await,
             None => None,
@@ -188,6 +191,7 @@ impl Lane {
             waiting: self.waiting.len(),
             asks: self.open_asks().await?.len(),
             session: session.as_ref(),
+            trouble: trouble.as_deref(),
             model: seat.model.as_ref(),
             agent: seat.agent.as_deref(),
             todos,

@@ -24,6 +24,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) asks: usize,
     /// What is talked about.
     pub(crate) session: Option<&'a Session>,
+    /// Why nothing is known about it.
+    pub(crate) trouble: Option<&'a str>,
     /// The model that was chosen here.
     pub(crate) model: Option<&'a ModelRef>,
     /// The agent that was chosen here.
@@ -47,10 +49,11 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     lines.extend(situation.todos.map(|(done, all)| format!("Todos: {done} of {all} done")));
     lines.extend(counted(situation.waiting, "message waits", "messages wait"));
     lines.extend(counted(situation.asks, "request waits for your answer", "requests wait for your answer"));
-    lines.push(situation.session.map_or_else(
-        || "Session: none yet; the first message begins one".to_owned(),
-        |session| format!("Session: {} ({})", excerpt(&session.title, 60), code(session.id.as_str())),
-    ));
+    lines.push(match (situation.session, situation.trouble) {
+        (Some(it), _) => format!("Session: {} ({})", excerpt(&it.title, 60), code(it.id.as_str())),
+        (None, Some(trouble)) => trouble.to_owned(),
+        (None, None) => "Session: none yet; the first message begins one".to_owned(),
+    });
     let used = situation.session.and_then(|session| session.model.as_ref());
     let model = situation.model.map(|model| format!("{}/{}", model.provider_id, model.model_id));
     let model = model.or_else(|| used.map(|model| format!("{}/{}", model.provider_id, model.id)));

@@ -202,3 +202,15 @@ async fn a_server_that_is_away_is_told_about_a_command() {
     world.say("/new").await;
     world.heard("The server cannot be reached right now.").await;
 }
+
+#[tokio::test]
+async fn what_is_known_is_told_even_if_the_server_is_away() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("work").await;
+    world.server.busy(&prompt.session);
+    world.settled().await;
+    world.server.fail("/session/ses_1", 503, 1);
+    world.say("/status").await;
+    let status = world.heard("Working for").await.text;
+    assert!(status.ends_with("The server cannot be reached right now. Try again in a moment."), "{status}");
+}
