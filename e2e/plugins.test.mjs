@@ -280,6 +280,7 @@ describe("a plugin in `baton run`, without a server", () => {
 
 describe("a plugin that makes trouble", () => {
   const HOOKS = [
+    "config",
     "chat.message",
     "chat.params",
     "chat.headers",
@@ -289,6 +290,7 @@ describe("a plugin that makes trouble", () => {
     "shell.env",
     "experimental.chat.messages.transform",
     "experimental.chat.system.transform",
+    "experimental.provider.small_model",
     "experimental.text.complete",
     "turn.end",
     "event",
