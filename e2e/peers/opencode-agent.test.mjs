@@ -2,34 +2,18 @@
 // busy and one idle for each turn, whatever OpenCode itself says; files really changed; and no process left.
 
 import assert from "node:assert/strict"
-import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { readFile, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
-import { listen } from "../support/stream.mjs"
 import { Baton } from "../support/server.mjs"
-import { within } from "../support/wait.mjs"
 import { Model } from "./support/model.mjs"
 import { createWorld, environment, opencode } from "./support/peers.mjs"
+import { assertWhole, gone, kinds, Person, processes, said, tools } from "./support/person.mjs"
 
-const JSON_BODY = { "content-type": "application/json" }
 const MODEL = { providerID: "opencode-agent", modelID: "default" }
-// The first turn waits for OpenCode to start.
-const TURN_MS = 90_000
-
-// Processes that run OpenCode in this world.
-function processes(world) {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((id) => {
-      try {
-        const isOurs = readFileSync(`/proc/${id}/environ`, "utf8").includes(world.home)
-        return isOurs && readFileSync(`/proc/${id}/cmdline`, "utf8").includes("serve\0--hostname")
-      } catch {
-        return false
-      }
-    })
-}
+// What is on the command line of a server that Baton has started.
+const SERVES = "serve\0--hostname"
 
 async function startBaton(model) {
   const world = await createWorld(model)
@@ -40,66 +24,20 @@ async function startBaton(model) {
 }
 
 describe("OpenCode as an agent", () => {
-  let model, baton
+  let model, baton, person
+  const call = (...args) => person.call(...args)
+  const turn = (...args) => person.turn(...args)
+  const running = () => processes(baton.world, SERVES)
   before(async () => {
     model = await Model.start()
     baton = await startBaton(model)
+    person = new Person(baton, MODEL)
   })
   after(async () => {
-    const { world } = baton
     await baton?.stop()
-    assert.deepEqual(processes(world), [], "no process is left")
+    if (baton) assert.deepEqual(running(), [], "no process is left")
     await model?.stop()
   })
-
-  const call = async (method, target, body) => {
-    const response = await baton.fetch(target, { method, headers: JSON_BODY, body: JSON.stringify(body) })
-    const text = await response.text()
-    assert.ok(response.ok, `${method} ${target}: ${response.status} ${text}`)
-    return text ? JSON.parse(text) : undefined
-  }
-
-  const prompt = (session, text) =>
-    call("POST", `/session/${session.id}/prompt_async`, { model: MODEL, parts: [{ type: "text", text }] })
-
-  // A turn of a session; `acts` says what to do at which kind of event.
-  async function turn(text, { session, acts = {} } = {}) {
-    session ??= await call("POST", "/session", {})
-    const stream = await listen(baton)
-    try {
-      await prompt(session, text)
-      const events = []
-      const over = (async () => {
-        for await (const event of stream.tape.follow({ ms: TURN_MS })) {
-          events.push(event)
-          await acts[event.type]?.(event, session)
-          if (event.type === "session.idle" && event.properties.sessionID === session.id) return
-        }
-      })()
-      await within(TURN_MS, over, `the turn of ${text}`, () => baton.stderr)
-      const messages = await call("GET", `/session/${session.id}/message`)
-      const own = events.filter(({ properties }) => properties.sessionID === session.id)
-      const statuses = own.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status)
-      const parts = messages.flatMap(({ parts }) => parts)
-      return { session, events: own, statuses, messages, parts }
-    } finally {
-      await stream.close()
-    }
-  }
-
-  const kinds = (statuses) => statuses.map(({ type }) => type)
-  const said = (parts) => parts.filter(({ type, time }) => type === "text" && time).map(({ text }) => text).join("|")
-  const tools = (parts) => parts.filter(({ type }) => type === "tool").map(({ tool, state }) => `${tool}:${state.status}`)
-
-  function assertWhole({ statuses, messages, parts }, reason = "completed") {
-    assert.deepEqual(kinds(statuses), ["busy", "idle"], "one busy, one idle")
-    assert.equal(statuses.at(-1).reason, reason)
-    const steps = messages.map(({ info }) => info).filter(({ role }) => role === "assistant")
-    assert.ok(steps.every(({ time }) => time.completed), "every message is closed")
-    for (const { type, state, tool } of parts) {
-      if (type === "tool") assert.ok(["completed", "error"].includes(state.status), `${tool} is closed`)
-    }
-  }
 
   test("it is listed as a provider and as an agent with its abilities", async () => {
     const { providers } = await call("GET", "/config/providers")
@@ -137,8 +75,7 @@ describe("OpenCode as an agent", () => {
     test(`a permission that is answered with ${reply}`, async () => {
       const file = path.join(baton.world.project, "asked.txt")
       await rm(file, { force: true })
-      const answer = ({ properties }) => call("POST", `/permission/${properties.id}/reply`, { reply })
-      const asked = await turn("please [permission]", { acts: { "permission.asked": answer } })
+      const asked = await turn("please [permission]", { acts: person.replies(reply) })
       assertWhole(asked, reason)
       assert.deepEqual(tools(asked.parts), [`bash:${state}`])
       assert.equal(existsSync(file), reply === "once")
@@ -181,13 +118,7 @@ describe("OpenCode as an agent", () => {
   })
 
   test("an abort stops it, and the session can be used again", async () => {
-    let stopped = false
-    const stop = async (_, session) => {
-      if (stopped) return
-      stopped = true
-      await call("POST", `/session/${session.id}/abort`)
-    }
-    const held = await turn("please [hold]", { acts: { "message.part.delta": stop } })
+    const held = await turn("please [hold]", { acts: person.stops() })
     model.release()
     assertWhole(held, "aborted")
     const next = await turn("please [hello]", { session: held.session })
@@ -196,12 +127,12 @@ describe("OpenCode as an agent", () => {
 
   test("one process serves many turns, and a conversation goes on after a restart", async () => {
     const first = await turn("please [hello]")
-    const [process] = processes(baton.world)
-    assert.equal(processes(baton.world).length, 1)
+    const [process] = running()
+    assert.equal(running().length, 1)
     await turn("please [read]", { session: first.session })
-    assert.deepEqual(processes(baton.world), [process])
+    assert.deepEqual(running(), [process])
     await baton.shutdown()
-    assert.deepEqual(processes(baton.world), [], "it ended with the server")
+    assert.deepEqual(running(), [], "it ended with the server")
     await baton.begin()
     const calls = model.calls.length
     const third = await turn("please [hello]", { session: first.session })
@@ -212,12 +143,9 @@ describe("OpenCode as an agent", () => {
 
   test("a server that is killed leaves no process", async () => {
     await turn("please [hello]")
-    assert.equal(processes(baton.world).length, 1)
+    assert.equal(running().length, 1)
     await baton.kill()
-    const gone = async () => {
-      while (processes(baton.world).length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-    await within(20_000, gone(), "OpenCode to end with its server")
+    await gone(baton.world, SERVES)
     await baton.begin()
   })
 })

@@ -3,11 +3,7 @@
 // A prompt names its scenario in double brackets, and the file it is about: "please [[edit]] /project/README.md". Which
 // step is due follows from the answers that the conversation holds since then, so the model keeps no state.
 
-import { once } from "node:events"
-import { createServer } from "node:http"
-import { signal, within } from "../../support/wait.mjs"
-
-const HELD_MS = 60_000
+import { Scripted } from "./scripted.mjs"
 
 // A subagent does something.
 const delegate = (prompt, run_in_background = false) => [
@@ -33,37 +29,11 @@ const scenarios = {
   background: () => delegate("Say it [[hello]]", true),
 }
 
-export class Anthropic {
-  static async start() {
-    const model = new Anthropic()
-    model.server = createServer((request, response) => {
-      model.#answer(request, response).catch((error) => response.destroy(error))
-    })
-    model.server.listen(0, "127.0.0.1")
-    await once(model.server, "listening")
-    model.url = `http://127.0.0.1:${model.server.address().port}`
-    return model
-  }
-
-  #held = new Set()
+export class Anthropic extends Scripted {
+  static base = ""
   #messages = 0
-  // The bodies of all calls for an answer.
-  calls = []
 
-  get isHolding() {
-    return this.#held.size > 0
-  }
-
-  async stop() {
-    for (const held of this.#held) held.resolve()
-    this.server.closeAllConnections()
-    this.server.close()
-    await once(this.server, "close")
-  }
-
-  async #answer(request, response) {
-    let text = ""
-    for await (const chunk of request.setEncoding("utf8")) text += chunk
+  async answer(request, text, response) {
     const { pathname } = new URL(request.url, this.url)
     if (request.method !== "POST" || pathname !== "/v1/messages") {
       response.writeHead(pathname.endsWith("count_tokens") ? 200 : 404, { "content-type": "application/json" })
@@ -89,7 +59,7 @@ export class Anthropic {
     let index = 0
     for (const act of acts) {
       if (act.hold) {
-        await this.#hold(response)
+        await this.hold(response)
         continue
       }
       send("content_block_start", { index, content_block: block(act, `toolu_${id}_${index}`, false) })
@@ -101,14 +71,6 @@ export class Anthropic {
     send("message_delta", { delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 20 } })
     send("message_stop", {})
     response.end()
-  }
-
-  // Until whoever asked has gone away.
-  async #hold(response) {
-    const held = signal()
-    this.#held.add(held)
-    response.on("close", () => (this.#held.delete(held), held.resolve()))
-    await within(HELD_MS, held.promise, "the end of a hold")
   }
 }
 

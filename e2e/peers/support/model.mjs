@@ -5,66 +5,25 @@
 // conversation already holds since then, so the model keeps no state and several conversations cannot disturb each
 // other.
 
-import { once } from "node:events"
-import { createServer } from "node:http"
 import { scenarios } from "./scenarios.mjs"
-import { signal, within } from "../../support/wait.mjs"
+import { refuse, Scripted } from "./scripted.mjs"
 
 // What every call costs, so that both servers have something to add up.
 const USAGE = { prompt_tokens: 1200, completion_tokens: 34, total_tokens: 1234 }
-const HELD_MS = 60_000
 // The model that is asked for titles.
 export const SMALL = "small"
 export const MAIN = "main"
 
-export class Model {
-  static async start() {
-    const model = new Model()
-    model.server = createServer((request, response) => {
-      model.#answer(request, response).catch((error) => response.destroy(error))
-    })
-    model.server.listen(0, "127.0.0.1")
-    await once(model.server, "listening")
-    model.url = `http://127.0.0.1:${model.server.address().port}/v1`
-    return model
-  }
-
-  // Answers that wait for the test to let them go on.
-  #held = new Set()
+export class Model extends Scripted {
+  static base = "/v1"
   #seen = new Set()
-  // The bodies of all calls, for tests that want to know what a server told the model.
-  calls = []
 
-  // Whether an answer stands still at a `hold`.
-  get isHolding() {
-    return this.#held.size > 0
-  }
-
-  // Lets every answer go on that stands still at a `hold`.
-  release() {
-    for (const held of this.#held) held.resolve()
-    this.#held.clear()
-  }
-
-  async stop() {
-    this.release()
-    this.server.closeAllConnections()
-    this.server.close()
-    await once(this.server, "close")
-  }
-
-  async #answer(request, response) {
-    let text = ""
-    for await (const chunk of request.setEncoding("utf8")) text += chunk
+  async answer(request, text, response) {
     const call = JSON.parse(text)
     this.calls.push(call)
     const step = next(call)
     const refusal = step.status ? step : this.#isFirst(request, call) && step.first
-    if (refusal) {
-      response.writeHead(refusal.status, { "content-type": "application/json", ...refusal.headers })
-      response.end(JSON.stringify({ error: { message: refusal.message, type: "scripted" } }))
-      return
-    }
+    if (refusal) return refuse(response, refusal)
     response.writeHead(200, { "content-type": "text/event-stream" })
     const send = (data) => response.write(`data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`)
     const chunk = (choices, more) => send({ id: "chat", object: "chat.completion.chunk", created: 1, choices, ...more })
@@ -74,7 +33,7 @@ export class Model {
       if (act.say !== undefined) delta({ role: "assistant", content: act.say })
       if (act.think !== undefined) delta({ role: "assistant", reasoning_content: act.think })
       if (act.call !== undefined) delta({ role: "assistant", tool_calls: [toolCall(act, step.number, calls++)] })
-      if (act.hold) await this.#hold(response)
+      if (act.hold) await this.hold(response)
     }
     if (response.destroyed) return
     delta({}, step.finish ?? (calls ? "tool_calls" : "stop"))
@@ -89,14 +48,6 @@ export class Model {
     const spoken = messages.filter(({ role }) => role !== "system")
     const key = JSON.stringify([headers["user-agent"]?.split("/")[0], spoken])
     return !this.#seen.has(key) && Boolean(this.#seen.add(key))
-  }
-
-  // Until the test says so, or whoever asked has gone away.
-  async #hold(response) {
-    const held = signal()
-    this.#held.add(held)
-    response.on("close", held.resolve)
-    await within(HELD_MS, held.promise, "the end of a hold")
   }
 }
 

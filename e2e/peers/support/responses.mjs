@@ -3,11 +3,8 @@
 // A prompt names its scenario in brackets: "please [read_edit]". Which step of it is due follows from the results that the
 // conversation already holds since then, so the model keeps no state.
 
-import { once } from "node:events"
-import { createServer } from "node:http"
-import { signal, within } from "../../support/wait.mjs"
+import { refuse, Scripted } from "./scripted.mjs"
 
-const HELD_MS = 60_000
 const USAGE = {
   input_tokens: 1200,
   output_tokens: 34,
@@ -16,58 +13,21 @@ const USAGE = {
   output_tokens_details: { reasoning_tokens: 4 },
 }
 
-export class Responses {
-  static async start(scenarios) {
-    const model = new Responses()
-    model.scenarios = scenarios
-    model.server = createServer((request, response) => {
-      model.#answer(request, response).catch((error) => response.destroy(error))
-    })
-    model.server.listen(0, "127.0.0.1")
-    await once(model.server, "listening")
-    model.url = `http://127.0.0.1:${model.server.address().port}/v1`
-    return model
-  }
-
-  // Answers that wait for the test to let them go on.
-  #held = new Set()
+export class Responses extends Scripted {
+  static base = "/v1"
   #count = 0
-  // The bodies of all calls, for tests that want to know what the model was told.
-  calls = []
 
-  // Whether an answer stands still at a `hold`.
-  get isHolding() {
-    return this.#held.size > 0
+  constructor(scenarios) {
+    super()
+    this.scenarios = scenarios
   }
 
-  release() {
-    for (const held of this.#held) held.resolve()
-    this.#held.clear()
-  }
-
-  async stop() {
-    this.release()
-    this.server.closeAllConnections()
-    this.server.close()
-    await once(this.server, "close")
-  }
-
-  async #answer(request, response) {
-    let text = ""
-    for await (const chunk of request.setEncoding("utf8")) text += chunk
-    if (!request.url.endsWith("/responses")) {
-      response.writeHead(404, { "content-type": "application/json" })
-      response.end(JSON.stringify({ error: { message: `nothing is at ${request.url}` } }))
-      return
-    }
+  async answer(request, text, response) {
+    if (!request.url.endsWith("/responses")) return refuse(response, { status: 404, message: `nothing is at ${request.url}` })
     const call = JSON.parse(text)
     this.calls.push(call)
     const { acts, status, message } = this.#next(call)
-    if (status) {
-      response.writeHead(status, { "content-type": "application/json" })
-      response.end(JSON.stringify({ error: { type: "scripted", message } }))
-      return
-    }
+    if (status) return refuse(response, { status, message })
     const number = ++this.#count
     response.writeHead(200, { "content-type": "text/event-stream" })
     const send = (type, more) => response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`)
@@ -78,7 +38,7 @@ export class Responses {
       const { say } = act
       if (item) send("response.output_item.added", { output_index: index, item: say ? { ...item, content: [] } : item })
       if (say) send("response.output_text.delta", { item_id: item.id, output_index: index, content_index: 0, delta: say })
-      if (act.hold) await this.#hold(response)
+      if (act.hold) await this.hold(response)
       if (item) send("response.output_item.done", { output_index: index, item })
       index += 1
     }
@@ -99,14 +59,6 @@ export class Responses {
     const text = [item?.content ?? []].flat().map((part) => part.text ?? "").join("\n")
     const name = /\[([a-z_]+)\]/.exec(text)?.[1]
     return name in this.scenarios ? name : undefined
-  }
-
-  // Until the test says so, or whoever asked has gone away.
-  async #hold(response) {
-    const held = signal()
-    this.#held.add(held)
-    response.on("close", held.resolve)
-    await within(HELD_MS, held.promise, "the end of a hold")
   }
 }
 

@@ -2,5 +2,6 @@
 
 mod choice;
 mod page;
+mod scenario;
 mod watched;
 pub(crate) mod world;

@@ -9,6 +9,8 @@ use serde_json::Value;
 use crate::roster::known::{KNOWN, Kind};
 use crate::{acp, claude, codex, opencode};
 
+use super::scenario;
+
 /// What works with each agent, in the order of the page.
 const ABILITIES: [(&str, Abilities); 4] = [
     ("Claude Code", claude::ABILITIES),
@@ -41,6 +43,7 @@ fn the_page_about_agents_says_what_the_code_does() {
     let shown = std::fs::read_to_string(&path).unwrap();
     let page = replaced(&shown, "programs", &programs());
     let page = replaced(&page, "abilities", &abilities());
+    let page = replaced(&page, "scenario", &scenario::table());
     #[expect(clippy::disallowed_methods, reason = "how a person asks a test for a new page")]
     let update = std::env::var_os("UPDATE").is_some();
     if update {

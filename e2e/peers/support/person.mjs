@@ -1,0 +1,100 @@
+// Somebody in front of a session that an agent of somebody else's runs: what they say, what they see, and what must be true
+// of every turn, whoever has run it.
+
+import assert from "node:assert/strict"
+import { readdirSync, readFileSync } from "node:fs"
+import { listen } from "../../support/stream.mjs"
+import { within } from "../../support/wait.mjs"
+
+const JSON_BODY = { "content-type": "application/json" }
+// The first turn waits for the agent to start, and agents are large programs on a small machine.
+const TURN_MS = 90_000
+const GONE_MS = 20_000
+
+export class Person {
+  constructor(baton, model) {
+    this.baton = baton
+    this.model = model
+  }
+
+  async call(method, target, body) {
+    const response = await this.baton.fetch(target, { method, headers: JSON_BODY, body: JSON.stringify(body) })
+    const text = await response.text()
+    assert.ok(response.ok, `${method} ${target}: ${response.status} ${text}\n${this.baton.stderr}`)
+    return text ? JSON.parse(text) : undefined
+  }
+
+  // A turn of a session, or of a new one; `acts` says what to do at which kind of event.
+  async turn(text, { session, acts = {} } = {}) {
+    session ??= await this.call("POST", "/session", {})
+    const stream = await listen(this.baton)
+    try {
+      const body = { model: this.model, parts: [{ type: "text", text }] }
+      await this.call("POST", `/session/${session.id}/prompt_async`, body)
+      const own = []
+      const over = (async () => {
+        for await (const event of stream.tape.follow({ ms: TURN_MS })) {
+          await acts[event.type]?.(event, session)
+          if (event.properties.sessionID !== session.id) continue
+          own.push(event)
+          if (event.type === "session.idle") return
+        }
+      })()
+      await within(TURN_MS, over, `the turn of ${text}`, () => this.baton.stderr)
+      const messages = await this.call("GET", `/session/${session.id}/message`)
+      const statuses = own.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status)
+      return { session, events: own, statuses, messages, parts: messages.flatMap(({ parts }) => parts) }
+    } finally {
+      await stream.close()
+    }
+  }
+
+  // What answers a permission, for `acts`.
+  replies(reply) {
+    const answer = ({ properties }) => this.call("POST", `/permission/${properties.id}/reply`, { reply })
+    return { "permission.asked": answer }
+  }
+
+  // What stops a turn as soon as something is said in it, for `acts`.
+  stops() {
+    let stopped
+    return { "message.part.delta": (_, session) => (stopped ??= this.call("POST", `/session/${session.id}/abort`)) }
+  }
+}
+
+export const kinds = (statuses) => statuses.map(({ type }) => type)
+export const said = (parts) => parts.filter(({ type, time }) => type === "text" && time).map(({ text }) => text).join("|")
+export const tools = (parts) => parts.filter(({ type }) => type === "tool").map(({ tool, state }) => `${tool}:${state.status}`)
+
+// One busy, one idle, and nothing left open.
+export function assertWhole({ statuses, messages, parts }, reason = "completed") {
+  assert.deepEqual(kinds(statuses), ["busy", "idle"], "one busy, one idle")
+  assert.equal(statuses.at(-1).reason, reason)
+  const steps = messages.map(({ info }) => info).filter(({ role }) => role === "assistant")
+  assert.ok(steps.every(({ time }) => time.completed), "every message is closed")
+  for (const { type, state, tool } of parts) {
+    if (type === "tool") assert.ok(["completed", "error"].includes(state.status), `${tool} is closed`)
+  }
+}
+
+// The processes of a world whose command line contains this.
+export function processes(world, words) {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((id) => {
+      try {
+        const isOurs = readFileSync(`/proc/${id}/environ`, "utf8").includes(world.home)
+        return isOurs && readFileSync(`/proc/${id}/cmdline`, "utf8").includes(words)
+      } catch {
+        return false
+      }
+    })
+}
+
+// Waits until there are none.
+export async function gone(world, words) {
+  const none = async () => {
+    while (processes(world, words).length > 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await within(GONE_MS, none(), `all processes of \`${words}\` to be gone`)
+}

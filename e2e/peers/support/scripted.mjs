@@ -1,0 +1,63 @@
+// What every scripted model has in common, whatever dialect it speaks: a server on loopback, the calls that were made, and
+// answers that stand still until the test lets them go on.
+
+import { once } from "node:events"
+import { createServer } from "node:http"
+import { signal, within } from "../../support/wait.mjs"
+
+const HELD_MS = 60_000
+
+export class Scripted {
+  // Answers that wait for the test to let them go on.
+  #held = new Set()
+  // The bodies of all calls for an answer, for tests that want to know what the model was told.
+  calls = []
+
+  static async start(...args) {
+    const model = new this(...args)
+    model.server = createServer((request, response) => {
+      model.#hear(request, response).catch((error) => response.destroy(error))
+    })
+    model.server.listen(0, "127.0.0.1")
+    await once(model.server, "listening")
+    model.url = `http://127.0.0.1:${model.server.address().port}${this.base}`
+    return model
+  }
+
+  // Whether an answer stands still at a `hold`.
+  get isHolding() {
+    return this.#held.size > 0
+  }
+
+  // Lets every answer go on that stands still at a `hold`.
+  release() {
+    for (const held of this.#held) held.resolve()
+    this.#held.clear()
+  }
+
+  async stop() {
+    this.release()
+    this.server.closeAllConnections()
+    this.server.close()
+    await once(this.server, "close")
+  }
+
+  async #hear(request, response) {
+    let text = ""
+    for await (const chunk of request.setEncoding("utf8")) text += chunk
+    await this.answer(request, text, response)
+  }
+
+  // Until the test says so, or whoever asked has gone away.
+  async hold(response) {
+    const held = signal()
+    this.#held.add(held)
+    response.on("close", () => (this.#held.delete(held), held.resolve()))
+    await within(HELD_MS, held.promise, "the end of a hold")
+  }
+}
+
+export function refuse(response, { status, message, headers }) {
+  response.writeHead(status, { "content-type": "application/json", ...headers })
+  response.end(JSON.stringify({ error: { message, type: "scripted" } }))
+}
