@@ -13,6 +13,7 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::mint::Mint;
 use engine::ports::{Clock, Random, Runner};
@@ -44,6 +45,21 @@ pub const ABILITIES: Abilities = Abilities {
     ..Abilities::LEAST
 };
 
+/// How long OpenCode may take.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// To answer a call before the turn has begun.
+    call: Duration,
+    /// To be heard of again once its events have broken off. A server that is started anew needs a few seconds.
+    lost: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { call: Duration::from_secs(30), lost: Duration::from_secs(30) }
+    }
+}
+
 /// OpenCode as a runner. Cheap to clone.
 #[derive(Clone)]
 pub struct OpenCode(Arc<Inner>);
@@ -55,6 +71,7 @@ struct Inner {
     mint: Mint,
     server: Server,
     nursery: Nursery<Adopted>,
+    patience: Patience,
 }
 
 impl OpenCode {
@@ -77,6 +94,7 @@ impl OpenCode {
             mint: Mint::new(clock, random),
             server,
             nursery: Nursery::default(),
+            patience: Patience::default(),
         }))
     }
 }

@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt, stream};
 use protocol::Event;
 use reqwest::{Method, Response, header};
 use sse::{Decoder, Frame};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     Client, Error,
@@ -80,6 +80,11 @@ impl Stream for EventStream {
 impl Client {
     /// Follows the events from now on, or from after a cursor.
     pub fn events(&self, scope: Scope, after: Option<u64>) -> EventStream {
+        self.events_within(scope, after, Duration::MAX)
+    }
+
+    /// The same, but gives up when a connection has failed and nothing was heard for so long.
+    pub fn events_within(&self, scope: Scope, after: Option<u64>, patience: Duration) -> EventStream {
         let follower = Follower {
             client: self.clone(),
             scope,
@@ -87,6 +92,8 @@ impl Client {
             connection: None,
             was_connected: false,
             failures: 0,
+            heard: Instant::now(),
+            patience,
             first_delay: FIRST_DELAY,
         };
         EventStream(
@@ -117,6 +124,9 @@ struct Follower {
     was_connected: bool,
     /// Since the last frame.
     failures: u32,
+    /// When that came.
+    heard: Instant,
+    patience: Duration,
     first_delay: Duration,
 }
 
@@ -155,9 +165,7 @@ impl Follower {
                     let connection = Connection { response, decoder: Decoder::default(), broken: None };
                     return Ok(self.connection.insert(connection));
                 }
-                Err(error) if self.was_connected && error.is_transient() && self.failures < MAX_FAILURES => {
-                    self.failures += 1;
-                }
+                Err(error) if error.is_transient() && self.may_try_again() => self.failures += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -183,13 +191,17 @@ impl Follower {
         }
     }
 
+    fn may_try_again(&self) -> bool {
+        self.was_connected && self.failures < MAX_FAILURES && self.heard.elapsed() < self.patience
+    }
+
     /// Doubles with every failure in a row.
     fn delay(&self) -> Duration {
         self.first_delay.saturating_mul(1 << self.failures.min(MAX_FAILURES)).min(MAX_DELAY)
     }
 
     fn receive(&mut self, frame: Frame) -> Option<Result<Received, Error>> {
-        self.failures = 0;
+        (self.failures, self.heard) = (0, Instant::now());
         if let Some(millis) = frame.retry {
             self.first_delay = Duration::from_millis(millis).clamp(MIN_DELAY, MAX_DELAY);
         }

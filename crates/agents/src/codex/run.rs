@@ -7,6 +7,7 @@ use protocol::config::PermissionMode;
 use protocol::{MessageError, MessageId, TurnEnd};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::Inner;
@@ -118,9 +119,9 @@ struct Work<'a> {
     /// What Codex calls this turn, once it has said so.
     current: Option<String>,
     /// What a person is asked.
-    asks: FuturesUnordered<BoxFuture<'a, (Id, Asked, Reply)>>,
-    /// Requests that were neither answered nor taken back.
-    open: Vec<Id>,
+    asks: FuturesUnordered<BoxFuture<'a, Option<(Id, Asked, Reply)>>>,
+    /// Requests that were neither answered nor taken back, and how to take them back.
+    open: Vec<(Id, CancellationToken)>,
     /// A person said no.
     refused: bool,
     /// What is to join, until Codex has said whether it does.
@@ -192,7 +193,10 @@ impl Work<'_> {
                     Some(incoming) => self.hear(incoming).await,
                     None => Some(Ended::broken(self.process.link.failure().await)),
                 },
-                Some((id, asked, reply)) = self.asks.next() => self.answered(id, asked, reply).await,
+                Some(answered) = self.asks.next() => match answered {
+                    Some((id, asked, reply)) => self.answered(id, asked, reply).await,
+                    None => None,
+                },
                 Some(joined) = self.joining.next() => {
                     self.joined(joined);
                     None
@@ -272,7 +276,7 @@ impl Work<'_> {
             }
         }
         if let Notice::Resolved(id) = &told.notice {
-            self.open.retain(|open| open != id);
+            self.open.extract_if(.., |(open, _)| open == id).for_each(|(_, taken_back)| taken_back.cancel());
         }
         let now = self.inner.clock.now();
         for event in self.translation.hear(told, now) {
@@ -326,15 +330,16 @@ impl Work<'_> {
                 return asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
             }
         };
-        let id = asked.id.clone();
-        self.open.push(id.clone());
+        let (id, taken_back) = (asked.id.clone(), CancellationToken::new());
+        self.open.push((id.clone(), taken_back.clone()));
         let answer = permission::ask(self.turn, &self.inner.options.rules, wish.ask.clone());
-        self.asks.push(async move { (id, asked, wish.reply(answer.await)) }.boxed());
+        let answer = async move { (id, asked, wish.reply(answer.await)) };
+        self.asks.push(async move { taken_back.run_until_cancelled(answer).await }.boxed());
     }
 
     async fn answered(&mut self, id: Id, asked: Asked, reply: Reply) -> Option<Ended> {
         self.heard = Instant::now();
-        self.open.retain(|open| *open != id);
+        self.open.retain(|(open, _)| *open != id);
         let question = asked.method == ask::QUESTION;
         asked.answer(Ok(reply.result));
         self.refused |= reply.refused;

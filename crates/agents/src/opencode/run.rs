@@ -1,6 +1,6 @@
 //! The loop of one turn: a prompt there, and whatever comes of it here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +15,17 @@ use protocol::request::{PermissionReply, PermissionRequest, QuestionRequest};
 use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, SessionStatus, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::server::Lease;
 use super::translate::{Child, Said, Translator};
-use super::{Inner, wire};
+use super::{Inner, Patience, wire};
 use crate::external::permission;
 
 /// How long after what looked like an end the server is asked whether it was one.
 const SETTLE: Duration = Duration::from_millis(1_500);
 /// How long an aborted turn is listened to, within the grace that the engine gives.
 const ABORT: Duration = Duration::from_millis(500);
-/// How long the event stream may take to begin.
-const CONNECT: Duration = Duration::from_secs(30);
 /// Events that a child may be behind.
 const MAX_BEHIND: usize = 1_024;
 
@@ -56,11 +55,11 @@ async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)>
     let directory = &turn.session.directory;
     let lease = or_end(until_cancelled(turn, inner.server.lease(directory)).await?)?;
     let client = lease.client.clone().in_directory(directory);
-    let stream = until_cancelled(turn, timeout(CONNECT, listen(&client))).await?;
-    let stream =
-        or_end(stream.unwrap_or_else(|_| Err("OpenCode's events did not begin in time".to_owned())))?;
-    let session = until_cancelled(turn, session(inner, turn, &client)).await?;
-    let session = or_end(session)?;
+    let Patience { call, lost } = inner.patience;
+    let listening = in_time(call, "OpenCode's events did not begin", listen(&client, lost));
+    let stream = or_end(until_cancelled(turn, listening).await?)?;
+    let opening = in_time(call, "OpenCode did not open the session", session(inner, turn, &client));
+    let session = or_end(until_cancelled(turn, opening).await?)?;
     let translator = Translator::new(session.clone());
     let mut drive = Drive::new(inner, turn, client, session, translator, Source::Stream(stream));
     drive.send(&turn.prompt).await?;
@@ -68,8 +67,8 @@ async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)>
 }
 
 /// Listens from now on: nothing is missed that happens after this.
-async fn listen(client: &Client) -> Result<EventStream, String> {
-    let mut stream = client.events(Scope::Directory, None);
+async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> {
+    let mut stream = client.events_within(Scope::Directory, None, lost);
     loop {
         match stream.next().await {
             Some(Ok(received)) if matches!(received.event.body, EventBody::ServerConnected(_)) => {
@@ -122,7 +121,9 @@ impl Source {
                     tracing::debug!(%error, "OpenCode sent something that is no event");
                     Ok(None)
                 }
-                Some(Err(error)) => Err(format!("the OpenCode server is gone: {}", chain(&error))),
+                Some(Err(error)) => {
+                    Err(format!("the OpenCode server cannot be reached any more: {}", chain(&error)))
+                }
                 None => Err("the OpenCode server is gone".to_owned()),
             },
         }
@@ -152,6 +153,8 @@ struct Drive<'a> {
     source: Source,
     /// Requests that wait for a person, or whose answer is on its way.
     asked: FuturesUnordered<BoxFuture<'a, Replied>>,
+    /// How to take back what is asked, by the request's id there.
+    takes_back: HashMap<String, CancellationToken>,
     /// Whether a person has just refused something.
     has_refused: Arc<AtomicBool>,
     children: HashMap<SessionId, mpsc::Sender<EventBody>>,
@@ -176,6 +179,7 @@ impl<'a> Drive<'a> {
             translator,
             source,
             asked: FuturesUnordered::new(),
+            takes_back: HashMap::new(),
             has_refused: Arc::default(),
             children: HashMap::new(),
             check_at: None,
@@ -212,12 +216,16 @@ impl<'a> Drive<'a> {
         let id: MessageId = self.inner.mint.id();
         let input = wire::prompt(id.clone(), &message, &self.turn.model, &self.turn.agent, self.inner.mode);
         self.translator.sent(id);
-        let sending = self.client.prompt_async(&self.session, &input);
-        let Flow::Continue(sent) = until_cancelled(self.turn, sending).await else {
-            // It may have arrived all the same.
-            return Flow::Break(self.abort().await);
+        let sending = async {
+            let sent = self.client.prompt_async(&self.session, &input).await;
+            sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error)))
         };
-        or_end(sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error))))
+        let sending = in_time(self.inner.patience.call, "OpenCode did not take the prompt", sending);
+        match until_cancelled(self.turn, sending).await {
+            Flow::Continue(sent) => or_end(sent),
+            // It may have arrived all the same.
+            Flow::Break(_) => Flow::Break(self.abort().await),
+        }
     }
 
     /// Sends prompts that join.
@@ -249,6 +257,11 @@ impl<'a> Drive<'a> {
                 Said::Agent(event) => self.turn.emit(event).await,
                 Said::Permission(request) => self.ask_permission(request),
                 Said::Question(request) => self.ask_question(request),
+                Said::Settled(request) => {
+                    if let Some(taken_back) = self.takes_back.remove(&request) {
+                        taken_back.cancel();
+                    }
+                }
                 Said::Child(child) => self.adopt(child).await,
                 Said::ForChild(child, body) => {
                     if let Some(to) = self.children.get(&child) {
@@ -266,6 +279,7 @@ impl<'a> Drive<'a> {
     fn ask_permission(&mut self, request: PermissionRequest) {
         let rules = &self.inner.rules;
         let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
+        let id = request.id.to_string();
         let ask = async move {
             let answer = permission::ask(turn, rules, wire::permission(&request)).await;
             let (reply, message) = wire::reply(&answer);
@@ -273,11 +287,12 @@ impl<'a> Drive<'a> {
             has_refused.fetch_or(reply == PermissionReply::Reject, Ordering::Relaxed);
             client.reply_permission(&request.id, reply, message).await
         };
-        self.asked.push(ask.boxed());
+        self.ask(id, ask);
     }
 
     fn ask_question(&mut self, request: QuestionRequest) {
         let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
+        let id = request.id.to_string();
         let ask = async move {
             if let Answer::Answers(answers) = turn.ask(wire::question(&request)).await {
                 client.reply_question(&request.id, answers).await
@@ -286,6 +301,14 @@ impl<'a> Drive<'a> {
                 client.reject_question(&request.id).await
             }
         };
+        self.ask(id, ask);
+    }
+
+    /// Waits for a person beside everything else, unless OpenCode needs no answer any more.
+    fn ask(&mut self, id: String, ask: impl Future<Output = Replied> + Send + 'a) {
+        let taken_back = CancellationToken::new();
+        self.takes_back.insert(id, taken_back.clone());
+        let ask = async move { taken_back.run_until_cancelled(ask).await.unwrap_or(Ok(())) };
         self.asked.push(ask.boxed());
     }
 
@@ -333,7 +356,14 @@ impl<'a> Drive<'a> {
                 return Flow::Continue(());
             }
         };
-        let mut said = self.translator.catch_up(messages);
+        let open: HashSet<String> = permissions
+            .iter()
+            .map(|request| request.id.to_string())
+            .chain(questions.iter().map(|request| request.id.to_string()))
+            .collect();
+        let settled = self.takes_back.keys().filter(|id| !open.contains(*id)).cloned().map(Said::Settled);
+        let mut said: Vec<Said> = settled.collect();
+        said.extend(self.translator.catch_up(messages));
         said.extend((!todos.is_empty()).then_some(Said::Agent(AgentEvent::Todos(todos))));
         said.extend(permissions.into_iter().flat_map(|request| self.translator.permission(request)));
         said.extend(questions.into_iter().flat_map(|request| self.translator.question(request)));
@@ -386,6 +416,16 @@ impl<'a> Drive<'a> {
         let _ = timeout(ABORT, listening).await;
         TurnEnd::Cancelled
     }
+}
+
+/// What comes of something, if it comes in time.
+async fn in_time<T>(
+    patience: Duration,
+    late: &str,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let done = timeout(patience, work).await;
+    done.unwrap_or_else(|_| Err(format!("{late} within {patience:?}")))
 }
 
 /// Waits for a moment; for ever if there is none.

@@ -4,4 +4,5 @@ mod fake;
 mod matrix;
 mod processes;
 mod replay;
+mod requests;
 mod script;

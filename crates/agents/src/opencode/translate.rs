@@ -37,6 +37,8 @@ pub(super) enum Said {
     Permission(PermissionRequest),
     /// A person is to be asked.
     Question(QuestionRequest),
+    /// A request, by its id there, waits no longer: it was answered here or there, or dropped.
+    Settled(String),
     /// A subagent works in a session of its own.
     Child(Child),
     /// A child's runner wants to know this.
@@ -182,6 +184,9 @@ impl Translator {
             EventBody::TodoUpdated(it) => vec![Said::Agent(AgentEvent::Todos(it.todos))],
             EventBody::PermissionAsked(it) => self.permission(it),
             EventBody::QuestionAsked(it) => self.question(it),
+            EventBody::PermissionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
+            EventBody::QuestionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
+            EventBody::QuestionRejected(it) => vec![Said::Settled(it.request_id.to_string())],
             _ => Vec::new(),
         }
     }

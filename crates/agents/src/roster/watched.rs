@@ -1,4 +1,4 @@
-//! A runner under supervision: snapshots around its steps, and budgets.
+//! A runner under supervision: snapshots around its steps, budgets, and a word when it begins without a memory.
 //!
 //! Somebody else's agent changes files in its own process and asks nobody, so its steps are treated as commands are:
 //! the tree is compared before and after, and what nobody else has claimed is its work. Its usage is counted where it
@@ -11,7 +11,7 @@ use engine::ports::{Draft, Prepared, Runner};
 use engine::session::{Call, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
-use protocol::{AgentEvent, MessageError, SessionId, TurnEnd};
+use protocol::{AgentEvent, Message, MessageError, MessageWithParts, PartBody, SessionId, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,20 @@ impl Watched {
     /// Watches over a runner. Without snapshots what it does to files is not known.
     pub fn new(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
         Self { runner, snapshots, budget }
+    }
+
+    /// Says so when the agent begins a conversation of its own in a session that has a history: a fork, or one that
+    /// somebody else has run so far. Two sessions never share a conversation.
+    async fn introduce(&self, turn: &Turn) {
+        let about = self.about();
+        let begins = turn.session.parent_id.is_none() && turn.session.note(&about.id).is_none();
+        if begins && has_history(turn).await {
+            let name = &about.name;
+            let message = format!(
+                "{name} begins a conversation of its own: it does not know what was said here before"
+            );
+            turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+        }
     }
 }
 
@@ -65,6 +79,7 @@ impl Runner for Watched {
                 Ok(meter) => meter,
                 Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
             };
+            watched.introduce(&turn).await;
             let stop = tapped.cancellation().clone();
             let changes = Changes::new(watched.snapshots.as_deref(), &turn).await;
             let mut watch = Watch {
@@ -88,6 +103,15 @@ impl Runner for Watched {
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
         self.runner.prepare(draft)
     }
+}
+
+/// Whether somebody has answered something in a session.
+async fn has_history(turn: &Turn) -> bool {
+    let is_answer = |message: &MessageWithParts| {
+        let says = |body: &PartBody| matches!(body, PartBody::Text(_) | PartBody::Tool(_));
+        matches!(message.info, Message::Assistant(_)) && message.parts.iter().any(|part| says(&part.body))
+    };
+    turn.recent(is_answer).await.is_ok_and(|recent| recent.first().is_some_and(is_answer))
 }
 
 /// One turn of it.

@@ -125,6 +125,8 @@ enum Woken {
     Command(Option<Command>),
     Said(Said),
     Answered(Next),
+    /// Nobody waits for the answer to a request any more.
+    Dropped(String),
     Time,
 }
 
@@ -153,6 +155,7 @@ impl Actor {
                 Woken::Command(None) => return,
                 Woken::Said(said) => self.said(said).await,
                 Woken::Answered(next) => self.hooks_answered(next).await,
+                Woken::Dropped(id) => self.withdraw(&id).await,
                 Woken::Time => self.tick().await,
             }
         }
@@ -165,6 +168,7 @@ impl Actor {
             command = self.inbox.recv() => Woken::Command(command),
             said = Running::next(&mut self.run) => Woken::Said(said),
             next = Pause::answer(&mut self.pause) => Woken::Answered(next),
+            id = Pending::dropped(&mut self.requests) => Woken::Dropped(id),
             () = tokio::time::sleep_until(deadline) => Woken::Time,
         }
     }

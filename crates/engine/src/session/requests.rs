@@ -1,5 +1,7 @@
 //! Permissions and questions: durable while they wait, and never waiting for ever.
 
+use std::{collections::BTreeMap, future::poll_fn, task::Poll};
+
 use protocol::{
     EventBody, Extra, Rest,
     agent_event::{Answer, Ask},
@@ -23,6 +25,16 @@ pub(super) struct Pending {
 impl Pending {
     fn is_permission(&self) -> bool {
         matches!(self.request, Request::Permission(_))
+    }
+
+    /// The next request that its runner has dropped: an agent of somebody else's may change its mind while it waits.
+    pub(super) async fn dropped(requests: &mut BTreeMap<String, Self>) -> String {
+        poll_fn(|context| {
+            let mut is_closed = |it: &mut Self| it.reply.poll_closed(context).is_ready();
+            let dropped = requests.iter_mut().find_map(|(id, it)| is_closed(it).then(|| id.clone()));
+            dropped.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
@@ -200,6 +212,14 @@ impl Actor {
                 self.unsaved.push(Self::withdrawal(&pending.request));
             }
             let _ = pending.reply.send(Answer::Withdrawn);
+        }
+    }
+
+    /// Withdraws one that nobody waits for any more.
+    pub(super) async fn withdraw(&mut self, id: &str) {
+        if let Some(pending) = self.requests.remove(id) {
+            self.unsaved.push(Self::withdrawal(&pending.request));
+            self.flush().await;
         }
     }
 

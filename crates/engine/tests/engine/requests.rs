@@ -57,6 +57,28 @@ async fn an_abort_withdraws_requests_with_an_event_and_a_late_reply_does_nothing
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_its_runner_drops_is_withdrawn_at_once() {
+    let mut world = World::new().await;
+    let session = world.session().await;
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    world.script(|turn| async move {
+        let asked = turn.ask(may_i());
+        assert!(tokio::time::timeout(Duration::from_secs(1), asked).await.is_err());
+        let _ = is_over.await;
+        TurnEnd::Completed
+    });
+    world.submit(&session, "x").await;
+    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let id = world.sessions.permissions(None).await.unwrap()[0].id.clone();
+    world.until(|body| matches!(body, EventBody::PermissionReplied(_))).await;
+    assert!(world.sessions.permissions(None).await.unwrap().is_empty());
+    let late = world.sessions.reply_permission(&id, PermissionReply::Once, None).await;
+    assert!(matches!(late, Err(Error::NoRequest { .. })), "{late:?}");
+    over.send(()).unwrap();
+    world.until_idle(&session).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_waits_for_ever() {
     let mut world = World::new().await;
     let session = world.session().await;

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
-use crate::opencode::{ABILITIES, OpenCode, Remote};
+use crate::opencode::{ABILITIES, OpenCode, Patience, Remote};
 use crate::roster::{About, Program};
 
 /// Longer than anything takes, even on a busy machine.
@@ -38,6 +38,8 @@ pub(super) enum Act {
     Say(Value),
     /// Sends these bytes.
     Raw(Vec<u8>),
+    /// Sends a line of so many megabytes.
+    Flood(usize),
     /// Ends every connection that listens.
     Cut,
     /// Says this when it is asked who is busy.
@@ -121,6 +123,14 @@ impl Fake {
         OpenCode::new(about, program, remote, Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
+    /// A runner that calls this server and does not wait for long.
+    pub(super) fn hasty_runner(&self) -> OpenCode {
+        let mut runner = self.runner();
+        Arc::get_mut(&mut runner.0).unwrap().patience =
+            Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1) };
+        runner
+    }
+
     /// Plays a script. In events `$P` is the last prompt, and `$A`, `$B`, … are messages that answer it.
     pub(super) async fn play(&self, script: Vec<Act>) {
         let mut prompts = 0;
@@ -133,6 +143,11 @@ impl Fake {
                 Act::Called(part, count) => self.called(part, count).await,
                 Act::Say(event) => self.say(&self.filled(&event.to_string())),
                 Act::Raw(bytes) => self.send(Frame::Bytes(bytes.into())),
+                Act::Flood(megabytes) => {
+                    self.send(Frame::Bytes("data: ".into()));
+                    let megabyte = Bytes::from(vec![b'a'; 1 << 20]);
+                    (0..megabytes).for_each(|_| self.send(Frame::Bytes(megabyte.clone())));
+                }
                 Act::Cut => self.send(Frame::End),
                 Act::Statuses(statuses) => *self.shared.statuses.lock().unwrap() = statuses,
                 Act::Messages(messages) => {

@@ -89,6 +89,11 @@ fn cases() -> Vec<Case> {
         case("there is no event stream", Error, vec![vec![Act::Answer("GET /event", 404, "{}")]]).error("events cannot be followed"),
         case("the event stream is a page", Error, vec![vec![Act::Answer("GET /event", 200, "<html>")]]).error("events cannot be followed"),
         case("nobody is let in", Error, vec![vec![Act::Answer("", 401, "{\"name\":\"Unauthorized\",\"data\":{}}")]]).error("401"),
+        case("nobody lets us listen", Error, vec![vec![Act::Hang("GET /event")]]).error("events did not begin within 2s"),
+        case("the session is never begun", Error, vec![vec![Act::Hang("POST /session")]]).error("did not open the session within 2s"),
+        case("the prompt is never answered", Error, vec![vec![Act::Hang("prompt_async")]]).error("did not take the prompt within 2s"),
+        case("the server goes away for good", Error, vec![start(), vec![opened("$A"), Act::Answer("GET /event", 503, "{}"), Act::Cut]]).error("cannot be reached any more"),
+        case("a line of 100 MB", Error, vec![start(), vec![opened("$A"), Act::Flood(100)]]).error("cannot be reached any more"),
         case("the prompt is never taken up", Error, vec![vec![Act::Prompted, Act::Cut]]).error("did not take up the prompt"),
         // Streams.
         case("nonsense in the stream", Completed, vec![start(), vec![Act::Raw(b"data: {not json\n\ndata: 7\n\n: comment\n\nevent: x\n\n".to_vec())], answer("$A", "Hello"), idle()]).words("Hello"),
@@ -142,7 +147,7 @@ async fn whatever_a_server_does_a_turn_ends_once_and_says_why() {
 async fn play(case: Case) {
     let name = case.name;
     let fake = Fake::new().await;
-    let runner = Arc::new(fake.runner());
+    let runner = Arc::new(fake.hasty_runner());
     let mut world = World::new(runner, None).await;
     let refuses = case
         .script

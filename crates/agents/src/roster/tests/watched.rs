@@ -11,13 +11,16 @@ use protocol::config::Budget;
 use protocol::message::Finish;
 use protocol::number::Number;
 use protocol::session::Tokens;
-use protocol::{AgentEvent, EndReason, EventBody, Extra, PartBody, TurnEnd};
+use protocol::{AgentEvent, EndReason, EventBody, Extra, Message, PartBody, Session, TurnEnd};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::world::World;
 use crate::Snapshots;
 use crate::roster::{About, External, Watched};
+
+/// What the agent is called.
+const ID: &str = "stranger";
 
 /// An agent that does a fixed thing.
 struct Fixed {
@@ -33,6 +36,8 @@ enum Deed {
     Hangs,
     /// Takes steps until it is stopped.
     Goes,
+    /// Says what it calls the conversation: what it did before, or a new name.
+    Remembers,
 }
 
 impl Runner for Fixed {
@@ -59,6 +64,16 @@ impl Runner for Fixed {
                         tokio::task::yield_now().await;
                     }
                     TurnEnd::Cancelled
+                }
+                Deed::Remembers => {
+                    let name = turn.session.note(ID).map(str::to_owned);
+                    let name = name.unwrap_or_else(|| format!("conversation of {}", turn.session.id));
+                    turn.emit(AgentEvent::Noted { name: ID.into(), note: name.clone() }).await;
+                    turn.emit(AgentEvent::TextStarted { key: "t".into() }).await;
+                    turn.emit(AgentEvent::TextDelta { key: "t".into(), delta: name }).await;
+                    turn.emit(AgentEvent::TextEnded { key: "t".into() }).await;
+                    finish(&turn).await;
+                    TurnEnd::Completed
                 }
             }
         }
@@ -110,7 +125,7 @@ async fn finish(turn: &Turn) {
 
 fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Arc<dyn Runner> {
     let about = About {
-        id: "stranger".into(),
+        id: ID.into(),
         name: "Stranger".into(),
         description: String::new(),
         models: vec!["default".into()],
@@ -192,4 +207,37 @@ async fn time_is_a_budget_too() {
     tokio::time::advance(Duration::from_mins(29)).await;
     assert_eq!(world.until_idle(&session).await, EndReason::Budget);
     assert!(begun.elapsed() >= Duration::from_mins(30));
+}
+
+/// What the agent has said in a session, and what Baton has said about it.
+async fn said(world: &World, session: &Session) -> (Vec<String>, Vec<String>) {
+    let messages = world.messages(&session.id).await;
+    let answers = messages.iter().filter(|message| matches!(message.info, Message::Assistant(_)));
+    let words = answers.flat_map(|message| &message.parts).filter_map(|part| part.text().map(str::to_owned));
+    let warnings = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::SessionError(it) if it.session_id.as_ref() == Some(&session.id) => {
+            it.error.as_ref().map(|error| error.message().to_owned())
+        }
+        _ => None,
+    });
+    (words.collect(), warnings.collect())
+}
+
+#[tokio::test]
+async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
+    let mut world = World::new(watched(Deed::Remembers, None, json!({})), None).await;
+    let session = world.session().await;
+    world.turn(&session, "one").await;
+    let fork = world.sessions.fork(&session.id, None).await.unwrap();
+    for session in [&fork, &session, &fork] {
+        assert_eq!(world.turn(session, "two").await, EndReason::Completed);
+    }
+    let (own, copied) = (format!("conversation of {}", fork.id), format!("conversation of {}", session.id));
+    let (words, warnings) = said(&world, &fork).await;
+    assert_eq!(words, [copied.clone(), own.clone(), own]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("Stranger begins a conversation of its own"), "{warnings:?}");
+    let (words, warnings) = said(&world, &session).await;
+    assert_eq!(words, [copied.clone(), copied]);
+    assert_eq!(warnings, Vec::<String>::new());
 }
