@@ -327,7 +327,6 @@ impl<'a> Answering<'a> {
             Signal::Working => (self.begun, self.segment) = (true, None),
             Signal::Segment(segment) => (self.begun, self.segment) = (true, Some(segment)),
             Signal::Permit { id, permit, child } => self.permit(id, permit, child),
-            // What a person is still shown of it is withdrawn with the turn.
             Signal::Dropped { id } => {
                 if let Some(taken_back) = self.takes_back.remove(&id) {
                     taken_back.cancel();

@@ -24,6 +24,8 @@ use crate::external::permission;
 
 /// How long after what looked like an end the server is asked whether it was one.
 const SETTLE: Duration = Duration::from_millis(1_500);
+/// How long after it was busy a server is asked again, in case its idle is never heard.
+const PULSE: Duration = Duration::from_secs(30);
 /// How long an aborted turn is listened to, within the grace that the engine gives.
 const ABORT: Duration = Duration::from_millis(500);
 /// Events that a child may be behind.
@@ -58,7 +60,8 @@ async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)>
     let Patience { call, lost } = inner.patience;
     let listening = in_time(call, "OpenCode's events did not begin", listen(&client, lost));
     let stream = or_end(until_cancelled(turn, listening).await?)?;
-    let opening = in_time(call, "OpenCode did not open the session", session(inner, turn, &client));
+    let opening = Box::pin(session(inner, turn, &client));
+    let opening = in_time(call, "OpenCode did not open the session", opening);
     let session = or_end(until_cancelled(turn, opening).await?)?;
     let translator = Translator::new(session.clone());
     let mut drive = Drive::new(inner, turn, client, session, translator, Source::Stream(stream));
@@ -380,7 +383,10 @@ impl<'a> Drive<'a> {
                     let said = self.translator.settle();
                     self.act(said).await
                 }
-                Some(_) => Flow::Continue(()),
+                Some(_) => {
+                    self.check_at = Some(Instant::now() + PULSE);
+                    Flow::Continue(())
+                }
             },
             Err(error) => {
                 // The stream finds out whether the server is gone.

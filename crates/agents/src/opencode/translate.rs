@@ -365,7 +365,8 @@ impl Translator {
                     patch: None,
                     error: filtered.clone(),
                 };
-                said.push(Said::Agent(finished));
+                // Whoever hears nothing more after this asks whether that was all.
+                said.extend([Said::Agent(finished), Said::Unsure]);
                 self.closed.insert(message.id.clone());
                 self.step = None;
             }

@@ -71,6 +71,9 @@ impl Candidate {
 pub(crate) fn candidates(environment: &Environment, config: &Config) -> Result<Vec<Candidate>, Invalid> {
     let nothing = Agents::default();
     let written = config.agents.as_ref().unwrap_or(&nothing);
+    if let Some(name) = written.unknown.keys().next() {
+        return Err(unknown(name));
+    }
     let mut found = Vec::new();
     for known in &KNOWN {
         let written = match known.kind {
@@ -88,6 +91,17 @@ pub(crate) fn candidates(environment: &Environment, config: &Config) -> Result<V
         }
     }
     Ok(found)
+}
+
+/// What is told of a name in `agents` that Baton does not know.
+fn unknown(name: &str) -> Invalid {
+    let known: Vec<&str> = KNOWN.iter().map(|known| known.id).filter(|id| !id.starts_with(ACP)).collect();
+    let message = format!(
+        "agents.{name}: Baton knows no agent of that name; it knows {}. One that speaks the Agent Client Protocol goes \
+         under `acp`, with its `command`",
+        known.join(", ")
+    );
+    Invalid { path: None, message }
 }
 
 fn as_opencode(program: &config::Program) -> OpenCode {
@@ -322,6 +336,10 @@ mod tests {
     fn what_makes_no_sense_is_told_with_what_would() {
         let directory = TempDir::new().unwrap();
         for (config, words) in [
+            (
+                json!({ "agents": { "claude": {} } }),
+                ["agents.claude", "claude-code, codex, opencode-agent", "`acp`"],
+            ),
             (json!({ "acp": { "mine": {} } }), ["acp.mine", "no `command`", "gemini"]),
             (json!({ "acp": { "a/b": { "command": ["x"] } } }), ["\"a/b\"", "letters", "-_."]),
             (json!({ "acp": { "": { "command": ["x"] } } }), ["\"\"", "name", "letters"]),

@@ -22,6 +22,10 @@ pub struct Agents {
     /// OpenCode itself. Its own service is a provider of the name `opencode`, so this one has another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opencode_agent: Option<OpenCode>,
+    /// Names that Baton does not know: a mistake that whoever wrote them is told of.
+    #[serde(flatten, skip_serializing)]
+    #[schemars(skip)]
+    pub unknown: BTreeMap<String, serde_json::Value>,
 }
 
 /// Agents that speak the Agent Client Protocol, by name. Those that Baton knows need no command.

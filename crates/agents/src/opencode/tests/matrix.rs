@@ -68,6 +68,7 @@ fn cases() -> Vec<Case> {
         case("idle and never a closed message", Completed, vec![start(), vec![opened("$A"), text("$A", "prt_1", "Hello", false)], idle()]).words("Hello"),
         case("only the old idle event", Completed, vec![start(), answer("$A", "Hello"), vec![event("session.idle", json!({}))]]).words("Hello"),
         case("only the new idle event", Completed, vec![start(), answer("$A", "Hello"), vec![status("idle")]]).words("Hello"),
+        case("idle is never said", Completed, vec![start(), answer("$A", "Hello")]).words("Hello"),
         case("somebody else's idle", Completed, vec![start(), vec![event("session.idle", json!({ "sessionID": "ses_other" }))], answer("$A", "Hello"), idle()]).words("Hello"),
         case("busy without end", Completed, vec![start(), vec![busy(); 50], answer("$A", "Hello"), vec![busy(); 50], idle()]).words("Hello"),
         case("events after the end", Completed, vec![start(), answer("$A", "Hello"), idle(), answer("$B", "More"), idle()]).words("Hello"),

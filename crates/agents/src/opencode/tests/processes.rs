@@ -96,6 +96,7 @@ async fn a_process_that_cannot_start_is_told_with_its_last_words() {
     for (script, words) in [
         ("echo 'no licence' >&2; exit 3", ["before it listened", "no licence"]),
         ("exit 0", ["before it listened", "said nothing"]),
+        ("printf 'opencode server listening on http'; exit 5", ["before it listened", "code 5"]),
         ("kill -9 $$", ["before it listened", "9"]),
         ("echo 'opencode server listening on http://['; exec sleep 600", ["cannot be called", "address"]),
         ("while :; do echo noise; done", ["did not say where it listens", "said nothing"]),
