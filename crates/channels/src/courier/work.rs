@@ -214,22 +214,28 @@ impl Courier {
         ledger.sending(outgoing.id).await?;
         match self.send(&outgoing.post).await {
             Ok(sent) => ledger.sent(outgoing.id, sent).await,
-            Err(fault) => {
-                tracing::warn!(place = %self.place, %fault, "a post was not taken");
-                self.heed(&fault);
-                match fault {
-                    // Whoever asks to wait is not a failure that counts.
-                    Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, after)).await,
-                    Fault::Unreachable(_) => {
-                        let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
-                        ledger.postpone(outgoing.id, later(now, delay)).await
-                    }
-                    Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
-                    Fault::Refused(_) => ledger.refused(outgoing.id).await,
-                    Fault::Uncertain(_) => self.doubt(&outgoing).await,
-                }
-            }
+            Err(fault) => self.failed(&outgoing, &fault, now).await,
         }
+    }
+
+    /// A post was not taken, or nobody knows whether it was. That is told when what becomes of it is stored, so that
+    /// whoever reads it may rely on it.
+    async fn failed(&mut self, outgoing: &Outgoing, fault: &Fault, now: Millis) -> Result<(), ledger::Error> {
+        self.heed(fault);
+        let ledger = Arc::clone(&self.couriers.0.ledger);
+        let noted = match fault {
+            // Whoever asks to wait is not a failure that counts.
+            Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
+            Fault::Unreachable(_) => {
+                let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
+                ledger.postpone(outgoing.id, later(now, delay)).await
+            }
+            Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
+            Fault::Refused(_) => ledger.refused(outgoing.id).await,
+            Fault::Uncertain(_) => self.doubt(outgoing).await,
+        };
+        tracing::warn!(place = %self.place, %fault, "a post was not taken");
+        noted
     }
 
     /// An answer that was shown while it grew stays where it is; everything else is a new message.
