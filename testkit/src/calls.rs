@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// A client for plain HTTP. The HTTP library wants to know about TLS all the same, so it gets a configuration
 /// that trusts nobody.
 #[expect(clippy::expect_used, reason = "the set-up of a test, and the same every time")]
-pub(crate) fn http() -> reqwest::Client {
+pub fn http() -> reqwest::Client {
     let config = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .expect("ring supports the usual versions of TLS")

@@ -30,6 +30,11 @@ pub trait Adapter: Send + Sync {
     /// that receives by webhook alone registers it if it has to, and then waits forever.
     fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault>;
 
+    /// Whether the service calls us, so that somebody has to listen.
+    fn is_called(&self) -> bool {
+        false
+    }
+
     /// Answers a call of the service to `/{channel}`: checks that it is genuine, puts the updates into the inbox, and
     /// only then says yes. Nothing of an unsigned call is believed.
     fn webhook<'a>(&'a self, _call: Call, _inbox: &'a Inbox) -> BoxFuture<'a, Reply> {

@@ -10,6 +10,7 @@
 pub mod adapter;
 pub mod calls;
 pub mod courier;
+pub mod gateway;
 pub mod inbox;
 pub mod ledger;
 pub mod markup;

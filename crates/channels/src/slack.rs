@@ -201,6 +201,10 @@ impl Adapter for Slack {
         Box::pin(self.listen(inbox))
     }
 
+    fn is_called(&self) -> bool {
+        matches!(self.way, Way::Calls(_))
+    }
+
     fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
             match &self.way {

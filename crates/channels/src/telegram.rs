@@ -188,6 +188,10 @@ impl Adapter for Telegram {
         Box::pin(self.listen(inbox))
     }
 
+    fn is_called(&self) -> bool {
+        self.hook.is_some()
+    }
+
     fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
         Box::pin(self.called(call, inbox))
     }

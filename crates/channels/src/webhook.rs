@@ -3,8 +3,19 @@
 //! One listener serves all channels: `POST /telegram` is for the adapter `telegram`, and so on. It reads the body, up
 //! to a limit, before it looks at anything; signatures are made over bytes.
 
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
+use tokio::net::TcpListener;
+
+use crate::{Adapter, Inbox};
 
 /// The longest body that is read. What services send is far smaller; files are fetched separately.
 pub const MAX_BODY: usize = 1 << 20;
@@ -62,5 +73,70 @@ impl Reply {
     /// Plain words.
     pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self { status, mime: "text/plain; charset=utf-8", body: body.into() }
+    }
+}
+
+/// How long a call may take to send its body.
+const READING: Duration = Duration::from_secs(15);
+
+/// Serves the webhooks of all adapters, until dropped.
+pub async fn serve(listener: TcpListener, adapters: Vec<Arc<dyn Adapter>>, inbox: Inbox) {
+    let routes = Router::new().fallback(move |request: Request| {
+        let (adapters, inbox) = (adapters.clone(), inbox.clone());
+        async move { answer(request, &adapters, &inbox).await }
+    });
+    if let Err(error) = axum::serve(listener, routes).await {
+        tracing::error!(%error, "webhooks are not received any more");
+    }
+}
+
+async fn answer(request: Request, adapters: &[Arc<dyn Adapter>], inbox: &Inbox) -> Response {
+    let channel = request.uri().path().trim_matches('/').to_owned();
+    let reply = match adapters.iter().find(|adapter| adapter.channel() == channel) {
+        None => Reply::absent(),
+        Some(adapter) => match read(request).await {
+            Ok(call) => adapter.webhook(call, inbox).await,
+            Err(reply) => reply,
+        },
+    };
+    if !reply.status.is_success() {
+        tracing::warn!(channel, status = reply.status.as_u16(), "a webhook was refused");
+    }
+    (reply.status, [(CONTENT_TYPE, reply.mime)], reply.body).into_response()
+}
+
+async fn read(request: Request) -> Result<Call, Reply> {
+    let (head, body) = request.into_parts();
+    let body = tokio::time::timeout(READING, to_bytes(body, MAX_BODY)).await;
+    let too_long = |_| Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long\n");
+    let body = body.map_err(|_| Reply::text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"))?;
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    Ok(Call { method: head.method, query, headers: head.headers, body: body.map_err(too_long)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[tokio::test]
+    async fn only_known_channels_are_served_and_bodies_are_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(&directory.path().join("channels.db"), Arc::new(|| 0)).unwrap();
+        let (inbox, _news) = Inbox::new(Arc::new(ledger));
+        let settings = serde_json::json!({
+            "token": "1:a", "webhook": {"url": "https://bot.test/telegram", "secret": "abc"},
+        });
+        let telegram = crate::telegram::Telegram::new(&serde_json::from_value(settings).unwrap()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, vec![Arc::new(telegram)], inbox));
+        let post = |path: &str, body: String| {
+            testkit::calls::http().post(format!("http://{address}{path}")).body(body).send()
+        };
+        assert_eq!(post("/nobody", String::new()).await.unwrap().status(), StatusCode::NOT_FOUND);
+        assert_eq!(post("/telegram", "{}".into()).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+        let long = post("/telegram", "x".repeat(MAX_BODY + 1)).await.unwrap();
+        assert_eq!(long.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
 }

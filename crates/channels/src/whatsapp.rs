@@ -121,6 +121,10 @@ impl Adapter for WhatsApp {
         std::future::pending().boxed()
     }
 
+    fn is_called(&self) -> bool {
+        true
+    }
+
     fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
         async move { self.answer(&call, inbox).await }.boxed()
     }

@@ -36,6 +36,12 @@ pub(crate) enum Command {
         the variables and files an agent documents; what is in them is neither read nor shown."
     )]
     Agents(Agents),
+    /// Talk to sessions from Telegram, Slack and WhatsApp
+    #[command(
+        after_help = "Without a command it runs until it is stopped. What it needs to know is under `channels` in \
+        the user's own baton.json. Works with every OpenCode-compatible server."
+    )]
+    Channels(Channels),
     /// Allow the plugins of a project to run, or no longer
     Trust(Trust),
     #[command(about = "Print the OpenAPI document")]
@@ -56,6 +62,9 @@ pub(crate) struct Serve {
     /// The server goes by this name, too, for instance behind a proxy; may be given several times
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
+    /// Let people talk to sessions from chats, too, as `baton channels` does
+    #[arg(long)]
+    pub(crate) channels: bool,
     #[command(flatten)]
     pub(crate) engine: Engine,
 }
@@ -108,6 +117,48 @@ pub(crate) struct Run {
     pub(crate) deny: bool,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Channels {
+    #[command(subcommand)]
+    pub(crate) action: Option<ChannelsAction>,
+    /// The server [default: `channels.server` of the configuration, or the one of this data directory]
+    #[arg(long, value_name = "URL")]
+    pub(crate) attach: Option<String>,
+    /// Directory for the ledger and everything else [default: by the XDG specification]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How much to log, on standard error
+    #[arg(long, value_name = "LEVEL", value_enum, ignore_case = true, default_value_t = Level::Info)]
+    pub(crate) log_level: Level,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChannelsAction {
+    /// Make a code with which one person can let themselves in, by sending `/pair CODE`
+    Pair(Pair),
+    /// List who was let in with a code
+    People,
+    /// Show somebody the door who was let in with a code
+    Unpair(Unpair),
+    /// List messages that were given up, one per line as JSON
+    Aside,
+}
+
+#[derive(Debug, Clone, Copy, Group)]
+pub(crate) struct Pair {
+    /// They may give the agent work, but not allow what it asks permission for
+    #[arg(long)]
+    pub(crate) no_approve: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Unpair {
+    /// telegram, slack or whatsapp
+    pub(crate) channel: String,
+    /// Their id there
+    pub(crate) id: String,
 }
 
 #[derive(Debug, Group)]

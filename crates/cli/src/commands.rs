@@ -1,6 +1,7 @@
 //! What the program can do, one module each.
 
 pub(crate) mod agents;
+pub(crate) mod channels;
 pub(crate) mod check;
 pub(crate) mod openapi;
 pub(crate) mod run;

@@ -13,7 +13,7 @@ pub(crate) const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASS
 const USER: &str = "OPENCODE_SERVER_USERNAME";
 /// Whole configurations and key files, which hold keys as often as not.
 pub(crate) const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
-const DEFAULT_USER: &str = "opencode";
+pub(crate) const DEFAULT_USER: &str = "opencode";
 
 /// The table for `--help`.
 pub(crate) const VARIABLES: &str = "\

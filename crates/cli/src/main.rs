@@ -36,6 +36,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
             Command::Serve(options) => Box::pin(commands::serve::serve(options)).await,
             Command::Run(options) => Box::pin(commands::run::run(options)).await,
             Command::Check(options) => Box::pin(commands::check::check(options)).await,
+            Command::Channels(options) => Box::pin(commands::channels::channels(options)).await,
             Command::Agents(options) => commands::agents::agents(options).await,
             Command::Trust(options) => commands::trust::trust(&options),
             Command::Openapi => commands::openapi::openapi(),

@@ -89,8 +89,17 @@ impl From<Unavailable> for Failure {
 
 /// Where things are kept.
 pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
-    Places::find(options.data_dir.as_deref())
-        .map_err(|error| Failure::usage(error.to_string()).hint("--data-dir DIR chooses one"))
+    places_in(options.data_dir.as_deref())
+}
+
+/// Where things are kept, in a directory of one's own choice if there is one.
+pub(crate) fn places_in(data: Option<&Path>) -> Result<Places, Failure> {
+    Places::find(data).map_err(|error| Failure::usage(error.to_string()).hint("--data-dir DIR chooses one"))
+}
+
+/// Where the server of a data directory listens, if it says so.
+pub(crate) fn address(places: &Places) -> Option<String> {
+    std::fs::read_to_string(places.data.join(ADDRESS)).ok()
 }
 
 /// Opens the store, puts an engine on it and repairs what a dead one left behind. Prompts that were waiting
@@ -184,7 +193,7 @@ fn open(places: &Places, observer: Arc<dyn Observer>) -> Result<Arc<Sqlite>, Una
         let failure = Failure::usage(chain(&error)).hint(hint);
         match error {
             OpenError::Locked { .. } => {
-                let address = std::fs::read_to_string(places.data.join(ADDRESS)).ok();
+                let address = address(places);
                 Unavailable::Owned { address, failure }
             }
             _ => Unavailable::Broken(failure),

@@ -187,6 +187,9 @@ pub struct Config {
     /// Baton: who is told outside of what happens, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub webhook: BTreeMap<String, Webhook>,
+    /// Baton: chats through which people talk to sessions. It holds tokens, so nobody is shown it.
+    #[serde(default, skip_serializing)]
+    pub channels: Option<Extra>,
     /// Keys this version does not know; secrets are left out when they are sent.
     #[serde(flatten, serialize_with = "crate::secret::serialize")]
     #[schemars(skip)]

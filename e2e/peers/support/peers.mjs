@@ -40,7 +40,11 @@ export const modules = path.resolve(PROGRAM ?? "", "../../..")
 // A world whose project both servers understand.
 export async function createWorld(model, world) {
   requireSealed()
-  world ??= await World.create()
+  return furnish(world ?? (await World.create()), model)
+}
+
+// Puts a project and its configuration into a world.
+export async function furnish(world, model) {
   const limit = { context: 100_000, output: 4_000 }
   const config = {
     $schema: "https://opencode.ai/config.json",

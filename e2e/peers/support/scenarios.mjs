@@ -15,6 +15,8 @@ const COLOURS = {
   ],
 }
 
+const CODE = Array.from({ length: 100 }, (_, index) => `let line_${index + 1} = ${"1 + ".repeat(12)}1;\n`).join("")
+
 export const scenarios = {
   hello: [{ acts: say("Hello ", "from the ", "scripted model.") }],
   think: [{ acts: [...think("First ", "I think."), ...say("Then ", "I speak.")] }],
@@ -97,6 +99,17 @@ export const scenarios = {
     },
     { acts: say("The other one has looked.") },
   ],
+  // What it delegates needs a permission.
+  delegate: [
+    {
+      acts: [
+        call("task", { description: "Makes a file", prompt: "please [permission]", subagent_type: "general" }),
+      ],
+    },
+    { acts: say("The other one has done it.") },
+  ],
+  // Longer than any chat service takes in one message.
+  long: [{ acts: say("Look:\n```rust\n", CODE, "```\n", "The end of it all.") }],
   hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
   refused: [{ status: 400, message: "scripted refusal" }],
 }

@@ -214,17 +214,19 @@ impl Courier {
         ledger.sending(outgoing.id).await?;
         match self.send(&outgoing.post).await {
             Ok(sent) => ledger.sent(outgoing.id, sent).await,
-            Err(fault) => self.failed(&outgoing, &fault, now).await,
+            Err(fault) => {
+                self.heed(&fault);
+                self.put_back(&outgoing, &fault, now).await?;
+                tracing::warn!(place = %self.place, %fault, "a post was not taken");
+                Ok(())
+            }
         }
     }
 
-    /// A post was not taken, or nobody knows whether it was. That is told when what becomes of it is stored, so that
-    /// whoever reads it may rely on it.
-    async fn failed(&mut self, outgoing: &Outgoing, fault: &Fault, now: Millis) -> Result<(), ledger::Error> {
-        self.heed(fault);
-        let ledger = Arc::clone(&self.couriers.0.ledger);
-        let noted = match fault {
-            // Whoever asks to wait is not a failure that counts.
+    /// Notes what is to become of a post that was not taken.
+    async fn put_back(&self, outgoing: &Outgoing, fault: &Fault, now: Millis) -> Result<(), ledger::Error> {
+        let ledger = &self.couriers.0.ledger;
+        match fault {
             Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
             Fault::Unreachable(_) => {
                 let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
@@ -233,9 +235,7 @@ impl Courier {
             Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
             Fault::Refused(_) => ledger.refused(outgoing.id).await,
             Fault::Uncertain(_) => self.doubt(outgoing).await,
-        };
-        tracing::warn!(place = %self.place, %fault, "a post was not taken");
-        noted
+        }
     }
 
     /// An answer that was shown while it grew stays where it is; everything else is a new message.
@@ -256,7 +256,7 @@ impl Courier {
     }
 
     /// Nobody knows whether a post arrived. It is not said again; that it may be missing is.
-    async fn doubt(&mut self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
+    async fn doubt(&self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
         let ledger = &self.couriers.0.ledger;
         ledger.uncertain(outgoing.id).await?;
         if outgoing.post.text != DOUBT {

@@ -7,17 +7,21 @@ use std::{
     time::Duration,
 };
 
+use ::channels::gateway::Gateway;
 use server::{
     App, Router, metrics, router,
     security::{self, Policy},
     serve::serve_and_close,
     terminals::Terminals,
 };
+use store::files::Places;
 use tokio::{
     net::{TcpListener, TcpSocket, lookup_host},
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
+use super::channels;
 use crate::{
     args::Serve,
     environment,
@@ -57,9 +61,14 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
     let engine = wiring::engine(&options.engine, &here).await?;
-    match listen(socket, &host) {
-        Ok((listener, address)) => {
-            run(engine, listener, &address, policy, signals).await;
+    let ready = async {
+        let (listener, address) = listen(socket, &host)?;
+        let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
+        Ok((listener, address, gateway))
+    };
+    match ready.await {
+        Ok((listener, address, gateway)) => {
+            run(engine, listener, &address, policy, gateway, signals).await;
             Ok(Exit::Completed)
         }
         Err(failure) => {
@@ -69,16 +78,36 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     }
 }
 
-async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Policy, mut signals: Signals) {
+/// The gateway to chats, for the server itself.
+async fn gateway(address: &str, places: &Places) -> Result<Gateway, Failure> {
+    let settings = channels::settings()?.ok_or_else(channels::nothing)?;
+    channels::open(&settings, settings.server.as_deref().unwrap_or(address), places).await
+}
+
+async fn run(
+    engine: Engine,
+    listener: TcpListener,
+    address: &str,
+    policy: Policy,
+    gateway: Option<Gateway>,
+    mut signals: Signals,
+) {
     let (router, terminals) = edge(&engine, policy);
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "nobody was told where the server listens");
     }
+    let chats = CancellationToken::new();
+    let chatting = gateway.map(|gateway| {
+        channels::tell(&gateway, address);
+        tokio::spawn(channels::attend(gateway, chats.clone()))
+    });
     let stop = async move {
         signals.next().await;
         tracing::info!("stopping");
+        // What is not answered yet is kept, and answered after the next start.
+        chats.cancel();
         // Whoever asks twice does not want to wait.
         tokio::spawn(async move {
             signals.next().await;
@@ -89,6 +118,9 @@ async fn run(engine: Engine, listener: TcpListener, address: &str, policy: Polic
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
     serve_and_close(listener, router, stop, close).await;
+    if let Some(chatting) = chatting {
+        let _ = timeout(CLOSING, chatting).await;
+    }
     if timeout(CLOSING, engine.close()).await.is_err() {
         tracing::warn!("the store was still busy; the next start puts it right");
     }

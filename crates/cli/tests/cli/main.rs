@@ -11,6 +11,7 @@
 mod agents;
 mod auto_commit;
 mod change;
+mod channels;
 mod check;
 mod config;
 mod directories;

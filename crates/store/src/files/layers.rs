@@ -51,8 +51,18 @@ use super::{
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Keys that OpenCode does not know.
-pub(super) const OWN_KEYS: [&str; 9] =
-    ["budget", "continuation", "sandbox", "webfetch", "limits", "agents", "acp", "auto_commit", "webhook"];
+pub(super) const OWN_KEYS: [&str; 10] = [
+    "budget",
+    "continuation",
+    "sandbox",
+    "webfetch",
+    "limits",
+    "agents",
+    "acp",
+    "auto_commit",
+    "webhook",
+    "channels",
+];
 
 /// The names of the files in a directory, and their order.
 const NAMES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];

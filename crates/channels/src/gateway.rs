@@ -1,0 +1,202 @@
+//! Puts the pieces together: adapters, router, couriers and the listener for webhooks, around one ledger.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use client::{Client, Feed, Scope};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Adapter, Fault, Inbox, Place, Settings,
+    courier::Couriers,
+    ledger::{self, Clock, Ledger},
+    router::{Desk, Router},
+    settings::{Allowed, Person},
+    slack::Slack,
+    telegram::Telegram,
+    webhook,
+    whatsapp::WhatsApp,
+};
+
+/// The ledger's name in the directory that the gateway keeps its things in.
+const LEDGER: &str = "channels.db";
+/// Where files are kept that people send and no prompt can carry.
+const FILES: &str = "channels-files";
+
+/// Why a gateway cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing is configured.
+    #[error("no channel is configured: add `telegram`, `slack` or `whatsapp` under `channels`")]
+    Nothing,
+    /// A channel that receives by webhook has nowhere to be called.
+    #[error("{channel} calls us, so `channels.listen` has to say where, for instance \"127.0.0.1:4097\"")]
+    NoListener {
+        /// Which.
+        channel: &'static str,
+    },
+    /// The address for webhooks cannot be used.
+    #[error("{address} cannot be listened on for webhooks: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        reason: std::io::Error,
+    },
+    /// A channel cannot be used.
+    #[error("{channel}: {fault}")]
+    Channel {
+        /// Which.
+        channel: &'static str,
+        /// Why not.
+        fault: Fault,
+    },
+    /// The ledger cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+}
+
+/// A gateway that is ready to run.
+pub struct Gateway {
+    inbox: Inbox,
+    news: mpsc::Receiver<Place>,
+    adapters: Vec<Arc<dyn Adapter>>,
+    router: Router,
+    couriers: Couriers,
+    ledger: Arc<Ledger>,
+    listener: Option<TcpListener>,
+    /// Whether the settings let anybody in.
+    has_guests: bool,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Gateway").field("channels", &self.channels()).finish_non_exhaustive()
+    }
+}
+
+/// Where a gateway keeps its ledger.
+pub fn ledger_path(directory: &Path) -> PathBuf {
+    directory.join(LEDGER)
+}
+
+impl Gateway {
+    /// Opens the ledger in a directory and makes everything ready. Nobody is called yet.
+    pub async fn open(
+        settings: &Settings,
+        client: Client,
+        directory: &Path,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let adapters = adapters(settings)?;
+        let listener = listen(settings, &adapters).await?;
+        let ledger = Arc::new(Ledger::open(&ledger_path(directory), clock)?);
+        let (inbox, news) = Inbox::new(Arc::clone(&ledger));
+        let couriers = Couriers::new(Arc::clone(&ledger), &adapters);
+        let allow = allowed(settings);
+        let has_guests = allow.values().any(|people| !people.is_empty());
+        let router = Router::new(Desk {
+            feed: Feed::new(client.clone(), Scope::Directory),
+            client,
+            ledger: Arc::clone(&ledger),
+            couriers: couriers.clone(),
+            adapters: adapters.iter().map(|it| (it.channel().to_owned(), Arc::clone(it))).collect(),
+            settings: settings.router.clone(),
+            allow,
+            files: directory.join(FILES),
+        });
+        Ok(Self { inbox, news, adapters, router, couriers, ledger, listener, has_guests })
+    }
+
+    /// Where webhooks are received, if they are.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// The channels.
+    pub fn channels(&self) -> Vec<&'static str> {
+        self.adapters.iter().map(|adapter| adapter.channel()).collect()
+    }
+
+    /// A code with which somebody can let themselves in, if nobody else may talk to the agent yet.
+    pub async fn first_code(&self) -> Result<Option<String>, Error> {
+        if self.has_guests || !self.ledger.people().await?.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.ledger.new_code(true).await?))
+    }
+
+    /// Attends to what was left, and to what comes, until told to stop or until no channel can go on.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
+        let mut receiving = JoinSet::new();
+        for adapter in &self.adapters {
+            let (adapter, inbox) = (Arc::clone(adapter), self.inbox.clone());
+            receiving.spawn(async move { (adapter.channel(), adapter.receive(&inbox).await) });
+        }
+        let _webhooks = self.listener.take().map(|listener| {
+            let serving = webhook::serve(listener, self.adapters.clone(), self.inbox.clone());
+            tokio_util::task::AbortOnDropHandle::new(tokio::spawn(serving))
+        });
+        for place in self.ledger.open_places().await? {
+            self.couriers.wake(&place);
+            self.router.attend(place);
+        }
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => {
+                    self.router.stop().await;
+                    self.couriers.stop().await;
+                    return Ok(());
+                }
+                Some(place) = self.news.recv() => self.router.attend(place),
+                Some(ended) = receiving.join_next() => if let Ok((channel, fault)) = ended {
+                    tracing::error!(channel, %fault, "the channel cannot be used any more");
+                    if receiving.is_empty() {
+                        return Err(Error::Channel { channel, fault });
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Who is named in the settings, by channel.
+fn allowed(settings: &Settings) -> BTreeMap<String, Vec<Person>> {
+    let Settings { telegram, slack, whatsapp, .. } = settings;
+    let lists = [
+        ("telegram", telegram.as_ref().map(|it| &it.allow)),
+        ("slack", slack.as_ref().map(|it| &it.allow)),
+        ("whatsapp", whatsapp.as_ref().map(|it| &it.allow)),
+    ];
+    let people = |list: &Vec<Allowed>| list.iter().map(Allowed::person).collect();
+    lists.into_iter().filter_map(|(channel, list)| Some((channel.to_owned(), people(list?)))).collect()
+}
+
+fn adapters(settings: &Settings) -> Result<Vec<Arc<dyn Adapter>>, Error> {
+    let mut adapters: Vec<Arc<dyn Adapter>> = Vec::new();
+    let unusable = |channel| move |fault| Error::Channel { channel, fault };
+    if let Some(telegram) = &settings.telegram {
+        adapters.push(Arc::new(Telegram::new(telegram).map_err(unusable("telegram"))?));
+    }
+    if let Some(slack) = &settings.slack {
+        adapters.push(Arc::new(Slack::new(slack).map_err(unusable("slack"))?));
+    }
+    if let Some(whatsapp) = &settings.whatsapp {
+        adapters.push(Arc::new(WhatsApp::new(whatsapp).map_err(unusable("whatsapp"))?));
+    }
+    if adapters.is_empty() { Err(Error::Nothing) } else { Ok(adapters) }
+}
+
+/// Listens for webhooks, if a channel receives by one.
+async fn listen(settings: &Settings, adapters: &[Arc<dyn Adapter>]) -> Result<Option<TcpListener>, Error> {
+    let Some(called) = adapters.iter().find(|adapter| adapter.is_called()) else { return Ok(None) };
+    let address = settings.listen.ok_or(Error::NoListener { channel: called.channel() })?;
+    let listener = TcpListener::bind(address).await;
+    listener.map(Some).map_err(|reason| Error::Listen { address, reason })
+}

@@ -1,0 +1,192 @@
+//! `baton channels`: sessions in chats, for a server that runs already; and who may talk there.
+
+use std::{path::Path, sync::Arc};
+
+use channels::{
+    Settings,
+    gateway::{Gateway, ledger_path},
+    ledger::{CODE_LIFE, Clock, Ledger, Roles},
+};
+use client::{Client, Password};
+use store::files::{self, Environment, Places};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::{Channels, ChannelsAction, Pair, Unpair},
+    environment,
+    exit::{Exit, Failure},
+    logging,
+    signals::Signals,
+    terminal, wiring,
+};
+
+/// Runs the gateway, or does what a person does by hand beside it.
+pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
+    let places = wiring::places_in(options.data_dir.as_deref())?;
+    match &options.action {
+        None => run(&options, &places).await,
+        Some(ChannelsAction::Pair(pair)) => self::pair(&places, pair).await,
+        Some(ChannelsAction::People) => people(&places).await,
+        Some(ChannelsAction::Unpair(unpair)) => self::unpair(&places, unpair).await,
+        Some(ChannelsAction::Aside) => aside(&places).await,
+    }
+}
+
+async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
+    let mut signals = Signals::catch();
+    logging::start(&logging::Target::Terminal, options.log_level);
+    let settings = settings()?.ok_or_else(nothing)?;
+    let address =
+        options.attach.clone().or_else(|| settings.server.clone()).or_else(|| wiring::address(places));
+    let address = address.ok_or_else(|| {
+        Failure::usage("there is no server to talk to")
+            .hint("`baton serve` starts one; `baton serve --channels` runs both in one")
+            .hint("--attach URL, or `channels.server` in the configuration, names another")
+    })?;
+    let gateway = open(&settings, &address, places).await?;
+    tell(&gateway, &address);
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        signals.next().await;
+        stopping.cancel();
+    });
+    gateway.run(stop).await.map_err(|error| Failure::error(error.to_string()))?;
+    Ok(Exit::Completed)
+}
+
+/// A gateway for the server at an address, ready to run.
+pub(crate) async fn open(settings: &Settings, address: &str, places: &Places) -> Result<Gateway, Failure> {
+    let client = client(settings, address)?;
+    let gateway = Gateway::open(settings, client, &places.data, clock()).await;
+    let gateway =
+        gateway.map_err(|error| Failure::usage(error.to_string()).hint("docs/channels.md says how"))?;
+    if let Some(code) = gateway.first_code().await.map_err(|error| Failure::error(error.to_string()))? {
+        terminal::note(&format!(
+            "Nobody may talk to the agent yet. Send `/pair {code}` to the bot within the hour to let yourself in."
+        ));
+    }
+    Ok(gateway)
+}
+
+/// That there is nothing to attend to.
+pub(crate) fn nothing() -> Failure {
+    Failure::usage("no channel is configured")
+        .hint("`channels` in baton.json names them; docs/channels.md says how")
+}
+
+/// Runs a gateway beside something else, which it does not end.
+pub(crate) async fn attend(gateway: Gateway, stop: CancellationToken) {
+    if let Err(error) = gateway.run(stop).await {
+        tracing::error!(%error, "chats are not attended to any more");
+    }
+}
+
+/// Says on standard output what is attended to.
+pub(crate) fn tell(gateway: &Gateway, address: &str) {
+    let channels = gateway.channels().join(", ");
+    let webhooks =
+        gateway.address().map(|address| format!(", webhooks on http://{address}")).unwrap_or_default();
+    let line = format!("baton channels: {channels} for {address}{webhooks}");
+    if let Err(error) = terminal::line(&line) {
+        tracing::warn!(%error, "nobody was told which channels are attended to");
+    }
+}
+
+/// What the user's own configuration says about channels. A project is somebody else's text and has no say.
+pub(crate) fn settings() -> Result<Option<Settings>, Failure> {
+    let loaded =
+        files::load_user(&Environment::capture()).map_err(|invalid| Failure::usage(invalid.to_string()))?;
+    let Some(channels) = loaded.config.channels else { return Ok(None) };
+    let settings = serde_json::from_value(channels.into_iter().collect());
+    let settings = settings.map_err(|error| {
+        Failure::usage(format!("`channels` in the configuration cannot be used: {error}"))
+    })?;
+    Ok(Some(settings))
+}
+
+fn client(settings: &Settings, address: &str) -> Result<Client, Failure> {
+    let client = match &settings.password {
+        None => environment::client(address)?,
+        Some(password) => {
+            let client = Client::new(address).map_err(|error| Failure::usage(error.to_string()))?;
+            let user = settings.username.clone().unwrap_or_else(|| environment::DEFAULT_USER.to_owned());
+            client.with_login(user, Password::new(password.reveal()))
+        }
+    };
+    let directory = match &settings.directory {
+        Some(directory) => directory.clone(),
+        None => std::env::current_dir()
+            .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?,
+    };
+    let shown = directory.to_str().ok_or_else(|| Failure::usage("the directory's name is not UTF-8"))?;
+    Ok(client.in_directory(shown))
+}
+
+fn clock() -> Clock {
+    let clock = engine::ports::SystemClock;
+    Arc::new(move || engine::ports::Clock::now(&clock))
+}
+
+fn visit(data: &Path) -> Result<Ledger, Failure> {
+    let path = ledger_path(data);
+    std::fs::create_dir_all(data)
+        .map_err(|error| Failure::usage(format!("{} cannot be used: {error}", data.display())))?;
+    Ledger::visit(&path, clock()).map_err(|error| broken(&error))
+}
+
+fn broken(error: &channels::ledger::Error) -> Failure {
+    Failure::error(error.to_string())
+}
+
+fn say(text: &str) -> Result<Exit, Failure> {
+    terminal::line(text).map_err(|error| Failure::error(error.to_string()))?;
+    Ok(Exit::Completed)
+}
+
+async fn pair(places: &Places, options: &Pair) -> Result<Exit, Failure> {
+    let code = visit(&places.data)?.new_code(!options.no_approve).await.map_err(|error| broken(&error))?;
+    let minutes = CODE_LIFE / 60_000;
+    terminal::note(&format!("Send `/pair {code}` to the bot within {minutes} minutes. It works once."));
+    say(&code)
+}
+
+async fn people(places: &Places) -> Result<Exit, Failure> {
+    let people = visit(&places.data)?.people().await.map_err(|error| broken(&error))?;
+    if people.is_empty() {
+        terminal::note("Nobody was let in with a code. `baton channels pair` makes one.");
+    }
+    for (channel, person, roles) in people {
+        let may = match roles {
+            Roles { approve: true, .. } => "may prompt and approve",
+            Roles { .. } => "may prompt",
+        };
+        say(&format!("{channel}\t{}\t{}\t{may}", person.id, person.name))?;
+    }
+    Ok(Exit::Completed)
+}
+
+async fn unpair(places: &Places, options: &Unpair) -> Result<Exit, Failure> {
+    let Unpair { channel, id } = options;
+    if visit(&places.data)?.unpair(channel, id).await.map_err(|error| broken(&error))? {
+        say(&format!("{id} may not talk to the agent through {channel} any more"))
+    } else {
+        Err(Failure::usage(format!("{id} was not let in through {channel}")).hint(
+            "`baton channels people` lists who was; who is named in the configuration is removed there",
+        ))
+    }
+}
+
+async fn aside(places: &Places) -> Result<Exit, Failure> {
+    for kept in visit(&places.data)?.aside().await.map_err(|error| broken(&error))? {
+        let said = match kept.update.content {
+            channels::Content::Said { text, .. } => text,
+            _ => String::new(),
+        };
+        let line = serde_json::json!({
+            "place": kept.update.place.to_string(), "received": kept.received, "text": said,
+        });
+        say(&line.to_string())?;
+    }
+    Ok(Exit::Completed)
+}

@@ -1,0 +1,229 @@
+// What has to work on every chat service, with every server: the same tests for all of them.
+
+import assert from "node:assert/strict"
+import { after, afterEach, before, describe, test } from "node:test"
+import { Model } from "../peers/support/model.mjs"
+import { Gate, Gateway, PATIENCE_MS, Service } from "./chats.mjs"
+import { within } from "./wait.mjs"
+
+const ADA = { from: "1001", name: "Ada" }
+const EVE = { from: "6666", name: "Eve" }
+
+// `service` describes a chat service (see `services.mjs`); `startServer` starts a server for a model.
+export function suite(title, { service, startServer }) {
+  describe(title, () => {
+    let model, server, gate, fake, gateway
+    // Every test has a chat of its own.
+    let chats = 0
+    const chat = () => service.chat(++chats)
+
+    const shown = (state, place) => state.messages.filter((it) => it.chat === place.chat && !it.isRemoved)
+    const all = (message) => [message.text, ...message.before].map(service.plain)
+    const says = (place, ...words) => (state) =>
+      shown(state, place).find((it) => words.every((word) => service.plain(it.text).includes(word)))
+    const answers = async (place, words) =>
+      shown(await fake.state(), place).filter((it) => service.plain(it.text).includes(words)).length
+    const say = (place, text, more = {}) => fake.say({ ...ADA, ...place, text, ...more })
+    const tap = (place, message, label) => fake.tap({ ...ADA, ...place, message: message.id, label })
+    const button = (message, word) => message.buttons.find(({ label }) => label.includes(word))?.label
+    const until = (look, what) => fake.until(look, `${what}\n${gateway.log.slice(-4_000)}`)
+
+    // The model has begun to speak.
+    const begun = () => within(PATIENCE_MS, model.holding(), "the model to begin", () => gateway.log.slice(-4_000))
+
+    async function connect(router = {}) {
+      const channels = await service.settings(fake, service.allow ?? [ADA.from])
+      const progress = { toolThrottleMs: 1_000, ...router.progress }
+      channels.router = { ...router, progress }
+      gateway = new Gateway({ world: server.world, address: gate.url, channels })
+      await gateway.begin()
+      await service.connected?.(fake)
+    }
+
+    async function reconnect(router) {
+      await gateway.shutdown()
+      await connect(router)
+    }
+
+    before(async () => {
+      model = await Model.start()
+      server = await startServer(model)
+      gate = await Gate.open(server.url)
+      fake = await Service.start(service.name, await service.options?.())
+      await connect()
+    })
+
+    afterEach(async () => {
+      const { problems } = await fake.state()
+      assert.deepEqual(problems, [], "the gateway broke a rule of the service")
+    })
+
+    after(async () => {
+      await gateway?.shutdown()
+      await fake?.stop()
+      await gate?.stop()
+      await server?.stop()
+      await model?.stop()
+    })
+
+    test("a prompt is answered; typing and tools are shown meanwhile", async () => {
+      const place = chat()
+      await say(place, "please [shell]")
+      await until(says(place, "Counted."), "the answer")
+      const state = await until((state) => state.typing[place.chat] && state, "typing")
+      const tool = state.messages.filter((it) => it.chat === place.chat).find((it) => all(it).some((text) => text.includes("🔧")))
+      assert.ok(tool, `no tool was told of: ${JSON.stringify(state.messages)}`)
+      assert.equal(await answers(place, "Counted."), 1)
+    })
+
+    test("a question is asked with buttons, and answered by one", async () => {
+      const place = chat()
+      await say(place, "please [question]")
+      const asked = await until(says(place, "Which colour"), "the question")
+      await tap(place, asked, button(asked, "Green"))
+      await until(says(place, "A fine choice."), "the answer")
+    })
+
+    test("a question is answered by typing", async () => {
+      const place = chat()
+      await say(place, "please [question]")
+      await until(says(place, "Which colour"), "the question")
+      await say(place, "2")
+      await until(says(place, "A fine choice."), "the answer")
+      assert.ok(JSON.stringify(model.calls).includes("Green"), "the number stands for the answer")
+    })
+
+    test("what a child session asks permission for reaches the person", async () => {
+      const place = chat()
+      await say(place, "please [delegate]")
+      const asked = await until(says(place, "touch asked.txt"), "the permission")
+      await tap(place, asked, asked.buttons[0].label)
+      await until(says(place, "The other one has done it."), "the answer")
+    })
+
+    test("/cancel stops a turn", async () => {
+      const place = chat()
+      await say(place, "please [hold]")
+      await begun()
+      await say(place, "/cancel")
+      await until(says(place, "Stopped"), "the word that it was stopped")
+      await say(place, "please [hello]")
+      await until(says(place, "Hello from the scripted model."), "the next answer")
+    })
+
+    test("a long answer comes in pieces, with its code whole", async () => {
+      const place = chat()
+      await say(place, "please [long]")
+      await until(says(place, "The end of it all."), "the last piece")
+      const pieces = shown(await fake.state(), place).filter((it) => !service.plain(it.text).includes("🔧"))
+      assert.ok(pieces.length > 1, "more than one piece")
+      const text = pieces.map((it) => service.plain(it.text)).join("\n")
+      for (let line = 1; line <= 100; line += 1) assert.ok(text.includes(`let line_${line} =`), `line ${line}`)
+    })
+
+    test("a file that a person sends reaches the model", async () => {
+      const place = chat()
+      const file = { name: "notes.txt", mime: "text/plain", base64: Buffer.from("a wild sentence").toString("base64") }
+      await say(place, "please look [hello]", { file })
+      await until(says(place, "Hello from"), "the answer")
+      assert.ok(JSON.stringify(model.calls).includes("a wild sentence"), "what the file says was told to the model")
+    })
+
+    test("two chats do not wait for each other", async () => {
+      const [one, two] = [chat(), chat()]
+      await say(one, "please [hold]")
+      await begun()
+      await say(two, "please [hello]")
+      await until(says(two, "Hello from"), "the second chat's answer")
+      assert.equal(await answers(one, "until now."), 0)
+      model.release()
+      await until(says(one, "until now."), "the first chat's answer")
+    })
+
+    test("messages of one chat are answered in order", async () => {
+      const place = chat()
+      await say(place, "please [hold]")
+      await begun()
+      await say(place, "please [shell]")
+      model.release()
+      await until(says(place, "Counted."), "the second answer")
+      const texts = shown(await fake.state(), place).map((it) => service.plain(it.text))
+      const [first, second] = ["until now.", "Counted."].map((words) => texts.findIndex((text) => text.includes(words)))
+      assert.ok(first >= 0 && first < second, JSON.stringify(texts))
+    })
+
+    test("the same update twice is one prompt", async () => {
+      const place = chat()
+      await say(place, "please [hello]")
+      await fake.repeat()
+      await until(says(place, "Hello from"), "the answer")
+      await fake.repeat()
+      await say(place, "please [shell]")
+      await until(says(place, "Counted."), "what came after it")
+      assert.equal(await answers(place, "Hello from"), 1)
+    })
+
+    test("whoever is not allowed is refused, and let in by a code", async () => {
+      const place = service.stranger ?? { ...chat(), ...EVE }
+      const before = model.calls.length
+      await say(place, "please [hello]")
+      await until(says(place, "/pair"), "the refusal")
+      assert.equal(model.calls.length, before, "nothing was run")
+      const code = await gateway.run("pair")
+      await say(place, `/pair ${code}`)
+      await until((state) => shown(state, place).length >= 2 && state, "the welcome")
+      await say(place, "please [hello]")
+      await until(says(place, "Hello from"), "the answer")
+    })
+
+    test("killed between receiving and running: the message is answered once", async () => {
+      const place = chat()
+      gate.shut()
+      const { acknowledged } = await fake.state()
+      await say(place, "please [hello]")
+      await until((state) => state.acknowledged > acknowledged && state, "the update to be taken")
+      await gateway.kill()
+      gate.reopen()
+      await connect()
+      await until(says(place, "Hello from"), "the answer")
+      assert.equal(await answers(place, "Hello from"), 1)
+    })
+
+    test("killed while the agent works: the answer is delivered once", async () => {
+      const place = chat()
+      await say(place, "please [hold]")
+      await begun()
+      await gateway.kill()
+      model.release()
+      await connect()
+      await until(says(place, "until now."), "the answer")
+      assert.equal(await answers(place, "until now."), 1)
+    })
+
+    test("killed between running and sending: the answer is delivered once", async () => {
+      await reconnect({ progress: { enabled: false } })
+      const place = chat()
+      await fake.plan({ method: service.send, kind: "busy", after: 2 })
+      await say(place, "please [hello]")
+      await gateway.logged("a post was not taken")
+      await gateway.kill()
+      await connect()
+      await until(says(place, "Hello from"), "the answer")
+      assert.equal(await answers(place, "Hello from"), 1)
+    })
+
+    test("an answer that may have arrived is not said twice", async () => {
+      await reconnect({ progress: { enabled: false } })
+      const place = chat()
+      await fake.plan({ method: service.send, kind: "cut" })
+      await say(place, "please [hello]")
+      await until(says(place, "may not have arrived"), "the doubt")
+      assert.equal(await answers(place, "Hello from"), 1)
+      await reconnect()
+    })
+
+    test("no secret is in the log", () => {
+      for (const secret of service.secrets) assert.ok(!gateway.log.includes(secret), `${secret} was logged`)
+    })
+  })
+}

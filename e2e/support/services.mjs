@@ -1,0 +1,50 @@
+// The chat services that the suite knows: how each is configured, and how its markup reads.
+
+import { freePort } from "./chats.mjs"
+
+const unescaped = (text) =>
+  text.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&quot;/g, '"').replace(/&amp;/g, "&")
+
+const TELEGRAM = "123456:not-a-token"
+export const telegram = {
+  name: "telegram",
+  // The method that says something.
+  send: "sendMessage",
+  secrets: [TELEGRAM],
+  options: () => ({ token: TELEGRAM }),
+  chat: (number) => ({ chat: String(5_000 + number) }),
+  settings: (fake, allow) => ({ telegram: { token: TELEGRAM, api: fake.url, allow } }),
+  plain: (text) => unescaped(text.replace(/<[^>]*>/g, "")),
+}
+
+const SLACK = { botToken: "xoxb-not-a-token", appToken: "xapp-not-a-token" }
+export const slack = {
+  name: "slack",
+  send: "chat.postMessage",
+  secrets: Object.values(SLACK),
+  options: () => SLACK,
+  chat: (number) => ({ chat: `D${5_000 + number}` }),
+  settings: (fake, allow) => ({ slack: { ...SLACK, api: fake.url, allow } }),
+  plain: unescaped,
+}
+
+// A person of WhatsApp is their number, and so is the chat with them.
+const number = (number) => String(491_700_000_000 + number)
+const WHATSAPP = { token: "EAA-not-a-token", appSecret: "not-an-app-secret", verifyToken: "not-a-verify-token" }
+const port = await freePort()
+export const whatsapp = {
+  name: "whatsapp",
+  send: "messages",
+  secrets: Object.values(WHATSAPP),
+  options: () => ({ ...WHATSAPP, phoneNumberID: "1001" }),
+  // Somebody types the address into a form.
+  connected: (fake) => fake.control("webhook", { url: `http://127.0.0.1:${port}/whatsapp` }),
+  chat: (count) => ({ chat: number(count), from: number(count) }),
+  stranger: { chat: number(999), from: number(999), name: "Eve" },
+  allow: Array.from({ length: 60 }, (_, count) => number(count)),
+  settings: (fake, allow) => ({
+    listen: `127.0.0.1:${port}`,
+    whatsapp: { ...WHATSAPP, phoneNumberID: "1001", api: `${fake.url}/v26.0`, allow },
+  }),
+  plain: (text) => text,
+}
