@@ -154,7 +154,11 @@ impl Gateway {
                     self.couriers.stop().await;
                     return Ok(());
                 }
-                Some(place) = self.news.recv() => self.router.attend(place),
+                Some(place) = self.news.recv() => {
+                    // What was held there until the person wrote is due.
+                    self.couriers.wake(&place);
+                    self.router.attend(place);
+                }
                 Some(ended) = receiving.join_next() => if let Ok((channel, fault)) = ended {
                     tracing::error!(channel, %fault, "the channel cannot be used any more");
                     if receiving.is_empty() {
