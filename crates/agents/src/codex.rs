@@ -19,6 +19,7 @@ mod process;
 mod run;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod translate;
 mod wire;
 
@@ -31,7 +32,8 @@ use futures::future::{BoxFuture, FutureExt};
 use protocol::agent::Abilities;
 use protocol::{SessionId, TurnEnd};
 
-use crate::external::{Keeper, Keeping};
+use crate::external::family::Adopted;
+use crate::external::{Keeper, Keeping, Nursery};
 use crate::roster::{About, External};
 use process::Process;
 
@@ -49,6 +51,7 @@ struct Inner {
     options: Options,
     clock: Arc<dyn Clock>,
     keeper: Keeper<Process>,
+    nursery: Nursery<Adopted>,
 }
 
 impl Codex {
@@ -65,11 +68,11 @@ impl Codex {
         let keeping = Keeping { idle: options.idle, ..Keeping::default() };
         // Codex begins no turn by itself: there is nothing to wake a session for.
         let keeper = Keeper::new(keeping, Arc::new(|_, _| {}));
-        Self(Arc::new(Inner { about, options, clock, keeper }))
+        Self(Arc::new(Inner { about, options, clock, keeper, nursery: Nursery::default() }))
     }
 }
 
-/// What works with it. What its subagents do is shown, but they are no sessions; what it costs nobody knows.
+/// What works with it. What it costs nobody knows.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -77,6 +80,7 @@ pub const ABILITIES: Abilities = Abilities {
     questions: true,
     todos: true,
     tokens: true,
+    children: true,
     retries: true,
     attachments: true,
     ..Abilities::LEAST

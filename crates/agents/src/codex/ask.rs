@@ -53,7 +53,6 @@ pub(super) struct Reply {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Params {
-    thread_id: Option<String>,
     item_id: String,
     command: Option<String>,
     command_actions: Option<Vec<wire::Action>>,
@@ -92,8 +91,7 @@ pub(super) fn wish(
     directory: &str,
 ) -> Result<Wish, String> {
     let params: Params = wire::read(method, params)?;
-    let call = Some(translation.call_of(params.thread_id.as_deref(), &params.item_id))
-        .filter(|call| !call.is_empty());
+    let call = Some(params.item_id.clone()).filter(|call| !call.is_empty());
     Ok(match method {
         COMMAND => Wish { ask: command(&params, call), form: Form::Decision },
         CHANGE => Wish { ask: change(params, call, translation, directory), form: Form::Decision },

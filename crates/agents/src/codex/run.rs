@@ -1,5 +1,7 @@
 //! One turn of Codex, from the prompt to its end.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -10,22 +12,26 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::Inner;
 use super::ask::{self, Reply};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Process, explain};
+use super::threads::Thread;
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
-use crate::external::permission;
+use super::{Inner, NAME};
+use crate::external::{Family, family};
 use crate::jsonrpc::{self, Asked, Fault, INVALID_PARAMS, Id, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
 /// Lines that nobody understands which are put up with in one turn.
 const MAX_NOISE: usize = 1_000;
 
+/// What people are told who want to go on with another agent of Codex.
+const SUBAGENT: &str = "This session shows what another agent of Codex did, and cannot go on; ask in the session that started it.";
+
 /// How a turn ended, and whether its process can be used again.
-struct Ended {
+pub(super) struct Ended {
     end: TurnEnd,
     usable: bool,
 }
@@ -42,7 +48,13 @@ impl Ended {
 
 /// Answers a prompt.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
-    let session = &turn.session.id;
+    let (session, rules) = (&turn.session.id, &inner.options.rules);
+    if let Some(adopted) = inner.nursery.take(&turn.session).await {
+        return family::follow(&inner.nursery, turn, rules, NAME, adopted).await;
+    }
+    if family::is_subagent(&turn.session, NAME) {
+        return TurnEnd::Error(MessageError::unknown(SUBAGENT));
+    }
     let mut process = match obtain(inner, turn).await {
         Ok(process) => process,
         Err(end) => return end,
@@ -92,6 +104,11 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
         current: None,
         asks: FuturesUnordered::new(),
         open: Vec::new(),
+        family: Family::new(&inner.nursery, turn, &inner.options.rules),
+        threads: BTreeMap::new(),
+        known: BTreeSet::new(),
+        held: None,
+        sent: FuturesUnordered::new(),
         refused: false,
         joining: FuturesUnordered::new(),
         unsent: Vec::new(),
@@ -103,6 +120,7 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
         Ok(()) => work.follow().await,
         Err(ended) => ended,
     };
+    work.family.settle().await;
     work.process.counted = std::mem::take(&mut work.translation.counted);
     ended
 }
@@ -110,16 +128,29 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
 /// What was to join, and what Codex says to that.
 type Joined = (Vec<Value>, Result<Value, jsonrpc::Error>);
 
+/// The thread that has asked if it is not the session's own, what, and what is said to it.
+type Replied = (Option<String>, Asked, Reply);
+
 /// One turn that is going on.
-struct Work<'a> {
-    inner: &'a Inner,
-    turn: &'a Turn,
+pub(super) struct Work<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) turn: &'a Turn,
     process: &'a mut Process,
-    translation: Translation,
+    pub(super) translation: Translation,
+    /// The session and other agents.
+    pub(super) family: Family<'a>,
+    /// The threads of other agents that work.
+    pub(super) threads: BTreeMap<String, Thread>,
+    /// Those that ever had a session.
+    pub(super) known: BTreeSet<String>,
+    /// How the turn ended, while other agents work on.
+    pub(super) held: Option<Ended>,
+    /// What Codex was told about other threads.
+    sent: FuturesUnordered<BoxFuture<'static, ()>>,
     /// What Codex calls this turn, once it has said so.
     current: Option<String>,
     /// What a person is asked.
-    asks: FuturesUnordered<BoxFuture<'a, Option<(Id, Asked, Reply)>>>,
+    asks: FuturesUnordered<BoxFuture<'a, Option<Replied>>>,
     /// Requests that were neither answered nor taken back, and how to take them back.
     open: Vec<(Id, CancellationToken)>,
     /// A person said no.
@@ -129,7 +160,7 @@ struct Work<'a> {
     /// What was to join and came too late.
     unsent: Vec<Value>,
     /// When Codex last said something.
-    heard: Instant,
+    pub(super) heard: Instant,
     /// When the turn has to have ended, and why it should have.
     farewell: Option<(Instant, &'static str)>,
     noise: usize,
@@ -194,11 +225,16 @@ impl Work<'_> {
                     None => Some(Ended::broken(self.process.link.failure().await)),
                 },
                 Some(answered) = self.asks.next() => match answered {
-                    Some((id, asked, reply)) => self.answered(id, asked, reply).await,
+                    Some((thread, asked, reply)) => self.answered(thread, asked, reply).await,
                     None => None,
                 },
+                Some(()) = self.sent.next() => None,
                 Some(joined) = self.joining.next() => {
                     self.joined(joined);
+                    self.resume().await
+                }
+                thread = self.family.stopped() => {
+                    self.stop_thread(&thread);
                     None
                 }
                 () = self.turn.prompted() => {
@@ -259,7 +295,13 @@ impl Work<'_> {
     }
 
     async fn told(&mut self, told: Told) -> Option<Ended> {
-        if self.translation.is_own(&told) {
+        if let Notice::Resolved(id) = &told.notice {
+            self.open.extract_if(.., |(open, _)| open == id).for_each(|(_, taken_back)| taken_back.cancel());
+        }
+        if let Some(thread) = told.thread.clone().filter(|_| !self.translation.is_own(&told)) {
+            return self.told_elsewhere(thread, told).await;
+        }
+        if self.held.is_none() {
             match &told.notice {
                 Notice::TurnCompleted(ended) => {
                     let ours = self.current.as_deref().is_none_or(|current| current == ended.id);
@@ -275,12 +317,10 @@ impl Work<'_> {
                 _ => {}
             }
         }
-        if let Notice::Resolved(id) = &told.notice {
-            self.open.extract_if(.., |(open, _)| open == id).for_each(|(_, taken_back)| taken_back.cancel());
-        }
+        self.expect_threads(None, &told.notice).await;
         let now = self.inner.clock.now();
         for event in self.translation.hear(told, now) {
-            self.turn.emit(event).await;
+            self.family.say(None, event).await;
         }
         None
     }
@@ -293,7 +333,7 @@ impl Work<'_> {
 
     async fn ended(&mut self, ended: wire::Turn) -> Option<Ended> {
         for event in self.translation.end(&ended) {
-            self.turn.emit(event).await;
+            self.family.say(None, event).await;
         }
         self.farewell = None;
         // Whatever has not joined by now never will, but Codex has to say so.
@@ -305,7 +345,7 @@ impl Work<'_> {
             self.current = None;
             return self.start(late).await.err();
         }
-        Some(Ended::usable(match ended.status {
+        self.hold(Ended::usable(match ended.status {
             _ if self.refused => TurnEnd::Blocked,
             TurnStatus::Completed => TurnEnd::Completed,
             TurnStatus::Failed => {
@@ -320,28 +360,56 @@ impl Work<'_> {
         }))
     }
 
+    /// What could not join the turn that has ended gets another one, while other agents work on.
+    async fn resume(&mut self) -> Option<Ended> {
+        if self.held.is_none() || self.unsent.is_empty() {
+            return None;
+        }
+        (self.held, self.current) = (None, None);
+        let late = std::mem::take(&mut self.unsent);
+        self.start(late).await.err()
+    }
+
+    /// Tells Codex something whose answer does not matter.
+    pub(super) fn send(&mut self, method: &'static str, params: Value) {
+        let (peer, answer) = (self.process.link.peer().clone(), self.inner.options.answer);
+        let sent = async move {
+            if let Err(error) = peer.request(method, params, answer).await {
+                debug!(method, %error, "Codex does not want to be told that");
+            }
+        };
+        self.sent.push(sent.boxed());
+    }
+
     /// Codex wants something from a person, or from the rules.
     fn asked(&mut self, asked: Asked) {
         let directory = self.turn.session.directory.trim_end_matches('/');
-        let wish = match ask::wish(&asked.method, asked.params.clone(), &self.translation, directory) {
+        let thread = self.thread_of(asked.params.get("threadId").and_then(Value::as_str));
+        let elsewhere = thread.as_ref().and_then(|thread| self.threads.get(thread));
+        let translation = elsewhere.map_or(&self.translation, |thread| &thread.translation);
+        let wish = match ask::wish(&asked.method, asked.params.clone(), translation, directory) {
             Ok(wish) => wish,
             Err(error) => {
                 debug!(session = %self.turn.session.id, error, "Codex asks something that nobody understands");
                 return asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
             }
         };
-        let (id, taken_back) = (asked.id.clone(), CancellationToken::new());
-        self.open.push((id.clone(), taken_back.clone()));
-        let answer = permission::ask(self.turn, &self.inner.options.rules, wish.ask.clone());
-        let answer = async move { (id, asked, wish.reply(answer.await)) };
+        let taken_back = CancellationToken::new();
+        self.open.push((asked.id.clone(), taken_back.clone()));
+        let answer = self.family.ask(thread.as_deref(), wish.ask.clone());
+        let answer = async move { (thread, asked, wish.reply(answer.await)) };
         self.asks.push(async move { taken_back.run_until_cancelled(answer).await }.boxed());
     }
 
-    async fn answered(&mut self, id: Id, asked: Asked, reply: Reply) -> Option<Ended> {
+    async fn answered(&mut self, thread: Option<String>, asked: Asked, reply: Reply) -> Option<Ended> {
         self.heard = Instant::now();
-        self.open.retain(|(open, _)| *open != id);
+        self.open.retain(|(open, _)| *open != asked.id);
         let question = asked.method == ask::QUESTION;
-        asked.answer(Ok(reply.result));
+        asked.answer(Ok(reply.result.clone()));
+        if let Some(thread) = thread {
+            self.answered_elsewhere(&thread, &reply, question);
+            return None;
+        }
         self.refused |= reply.refused;
         if reply.refused && question {
             // There is no answer that means no.
@@ -397,12 +465,14 @@ impl Work<'_> {
     async fn interrupt(&mut self) -> Ended {
         self.asks.clear();
         self.joining.clear();
+        self.family.end_all(&TurnEnd::Cancelled).await;
         let usable = match self.current.clone() {
-            Some(turn) => {
+            // Other agents would work on.
+            Some(turn) if self.threads.is_empty() => {
                 timeout(self.inner.options.patience.interrupt, self.wind_down(turn)).await.unwrap_or(false)
             }
             // Nobody knows what it is doing.
-            None => false,
+            _ => false,
         };
         Ended { end: TurnEnd::Cancelled, usable }
     }

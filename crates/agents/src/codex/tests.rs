@@ -4,5 +4,6 @@ mod mapping;
 mod matrix;
 mod replay;
 mod scripts;
+mod threads;
 mod turns;
 mod world;

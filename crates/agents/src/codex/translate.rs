@@ -3,15 +3,14 @@
 //! An item of Codex is a text, a reasoning or a tool of OpenCode's. Codex does not say where a call of its model ends,
 //! but it counts the tokens of each, after the tools of that call: that is where a step ends. Three things it does not
 //! do are done here. An item that is cut off, by an interruption or by a prompt that joined, gets no end from Codex.
-//! Totals are told more than once, so what counts is by how much they have grown. And a thread of a subagent tells its
-//! own turns and its own idle on the same wire: only what it uses and says is taken from it, and shown with the call
-//! that started it.
+//! Totals are told more than once, so what counts is by how much they have grown. And it does not say with a thread what
+//! it is for: that is remembered of the call that started it.
 
 mod tool;
 
 pub(super) use tool::{command_line, relative};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::transcript::ABORTED_TOOL;
 use protocol::message::Finish;
@@ -20,10 +19,12 @@ use protocol::session::{CacheTokens, Tokens};
 use protocol::{AgentEvent, Extra, Millis, Todo};
 use serde_json::Value;
 
-use super::wire::{Body, Count, Item, Notice, PlanStep, Reasoning, Told, Trouble, Turn, TurnStatus};
+use super::wire::{
+    Agents, Body, Count, Item, Notice, PlanStep, Progress, Reasoning, Told, Trouble, Turn, TurnStatus,
+};
 use tool::Tool;
 
-/// Most that is kept of what a command or a subagent has said so far.
+/// Most that is kept of what a command has said so far.
 const MAX_PROGRESS: usize = 32 * 1024;
 
 /// What was counted so far, by thread. Of a thread that is not in it nothing is known.
@@ -36,10 +37,29 @@ impl Counted {
         Self(BTreeMap::from([(thread.to_owned(), Count::default())]))
     }
 
+    /// What is known of one thread; nothing was ever said in one that is new.
+    pub(super) fn of(&self, thread: &str) -> Self {
+        let count = self.0.get(thread).copied().unwrap_or_default();
+        Self(BTreeMap::from([(thread.to_owned(), count)]))
+    }
+
+    /// Remembers what is known of others.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// For a thread that is older than the process.
     pub(super) fn older() -> Self {
         Self::default()
     }
+}
+
+/// What another agent is to do, in a thread of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Errand {
+    pub(super) call: String,
+    pub(super) title: String,
+    pub(super) prompt: String,
 }
 
 /// One turn of a thread, or several that were joined.
@@ -59,8 +79,10 @@ pub(super) struct Translation {
     /// What the open step has used.
     used: Option<Tokens>,
     retrying: Option<u32>,
-    /// Which call started a thread.
-    children: BTreeMap<String, String>,
+    /// What threads are for.
+    errands: BTreeMap<String, Errand>,
+    /// The same for threads whose names are not told yet.
+    unplaced: VecDeque<Errand>,
     /// The last thing that went wrong for good.
     pub(super) trouble: Option<Trouble>,
 }
@@ -96,7 +118,8 @@ impl Translation {
             counted,
             used: None,
             retrying: None,
-            children: BTreeMap::new(),
+            errands: BTreeMap::new(),
+            unplaced: VecDeque::new(),
             trouble: None,
         }
     }
@@ -106,9 +129,31 @@ impl Translation {
         told.thread.as_deref().is_none_or(|thread| thread == self.thread)
     }
 
-    /// The call that is to be shown for something in a thread.
-    pub(super) fn call_of(&self, thread: Option<&str>, item: &str) -> String {
-        thread.and_then(|thread| self.children.get(thread)).cloned().unwrap_or_else(|| item.to_owned())
+    /// What a thread is for that this one has started.
+    pub(super) fn errand(&mut self, thread: &str) -> Option<Errand> {
+        self.errands.get(thread).cloned().or_else(|| self.unplaced.pop_front())
+    }
+
+    /// Remembers what threads are for.
+    pub(super) fn note_errand(&mut self, call: &str, agents: &Agents) {
+        self.unplaced.retain(|errand| errand.call != call);
+        let Some(prompt) = agents.prompt.clone().filter(|prompt| !prompt.is_empty()) else { return };
+        let title = prompt.lines().next().unwrap_or_default().to_owned();
+        let errand = Errand { call: call.to_owned(), title, prompt };
+        for thread in &agents.receiver_thread_ids {
+            self.errands.insert(thread.clone(), errand.clone());
+        }
+        if agents.receiver_thread_ids.is_empty() && agents.status == Progress::Running {
+            self.unplaced.push_back(errand);
+        }
+    }
+
+    /// A call as it is, if it is open.
+    pub(super) fn shown(&self, call: &str) -> Option<AgentEvent> {
+        match self.items.get(call)? {
+            Open::Tool { tool, progress, .. } => Some(tool.running(call, progress)),
+            _ => None,
+        }
     }
 
     /// What changes a file in this call, for whoever has to allow it.
@@ -123,8 +168,6 @@ impl Translation {
     pub(super) fn hear(&mut self, told: Told, now: Millis) -> Vec<AgentEvent> {
         if self.is_own(&told) {
             self.own(told.notice, now);
-        } else if let Some(thread) = told.thread {
-            self.child(&thread, told.notice);
         }
         std::mem::take(&mut self.events)
     }
@@ -158,8 +201,7 @@ impl Translation {
             }
             Notice::PlanUpdated(plan) => self.say(AgentEvent::Todos(plan.into_iter().map(todo).collect())),
             Notice::Usage(usage) => {
-                let thread = self.thread.clone();
-                if let Some(tokens) = self.count(&thread, usage.total, usage.last) {
+                if let Some(tokens) = self.count(usage.total, usage.last) {
                     self.spend(tokens);
                 }
             }
@@ -168,27 +210,6 @@ impl Translation {
             Notice::Named(Some(name)) if !name.trim().is_empty() => self.say(AgentEvent::Titled(name)),
             // The whole turn's diff is known better by whoever looks at the files.
             _ => {}
-        }
-    }
-
-    /// What a subagent does is shown with the call that started it.
-    fn child(&mut self, thread: &str, notice: Notice) {
-        let line = match notice {
-            Notice::Usage(usage) => {
-                if let Some(tokens) = self.count(thread, usage.total, usage.last) {
-                    self.say(AgentEvent::Spent { tokens, cost: Number(0.0) });
-                }
-                return;
-            }
-            Notice::ItemCompleted(Item { body: Body::Text(text), .. }) => text.text,
-            Notice::ItemStarted(item) => match Tool::of(&item.body, &self.directory) {
-                Some(tool) => format!("{}: {}", tool.name, tool.title),
-                None => return,
-            },
-            _ => return,
-        };
-        if let Some(call) = self.children.get(thread).cloned() {
-            self.progress(&call, &format!("{line}\n"));
         }
     }
 
@@ -203,9 +224,7 @@ impl Translation {
                 self.finish();
             }
             Body::Agents(agents) => {
-                for thread in &agents.receiver_thread_ids {
-                    self.children.entry(thread.clone()).or_insert_with(|| item.id.clone());
-                }
+                self.note_errand(&item.id, agents);
                 self.begin_tool(item);
             }
             // Texts begin with their first word, so that there are no empty ones.
@@ -316,9 +335,9 @@ impl Translation {
     }
 
     fn show(&mut self, id: &str) {
-        let Some(Open::Tool { tool, progress, .. }) = self.items.get(id) else { return };
-        let event = tool.running(id, progress);
-        self.say(event);
+        if let Some(event) = self.shown(id) {
+            self.say(event);
+        }
     }
 
     fn retry(&mut self, error: &Trouble, now: Millis) {
@@ -354,10 +373,9 @@ impl Translation {
         self.events.push(event);
     }
 
-    /// By how much a thread's total has grown.
-    fn count(&mut self, thread: &str, total: Count, last: Count) -> Option<Tokens> {
-        let own = thread == self.thread;
-        let before = self.counted.0.insert(thread.to_owned(), total).or((!own).then(Count::default));
+    /// By how much the thread's total has grown.
+    fn count(&mut self, total: Count, last: Count) -> Option<Tokens> {
+        let before = self.counted.0.insert(self.thread.clone(), total);
         let grown = before.map_or(last, |before| grown(total, before));
         (grown != Count::default()).then(|| tokens(grown))
     }

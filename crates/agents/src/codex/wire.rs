@@ -64,7 +64,7 @@ pub(super) enum Notice {
     Other,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub(super) struct Turn {
     pub(super) id: String,
     #[serde(default)]

@@ -45,10 +45,10 @@ pub struct Birth {
     pub title: String,
     /// What it was told.
     pub prompt: String,
-    /// The call that started it, which is shown again with the child's session.
+    /// The call that started it, which says which session it is.
     pub call: String,
-    /// That call as it is.
-    pub shown: AgentEvent,
+    /// That call as it is, if it is still open.
+    pub shown: Option<AgentEvent>,
 }
 
 /// What a child is told.
@@ -231,7 +231,9 @@ impl<'a> Speaker<'a> {
                 });
                 self.children.insert(call, crate::native::object(found));
                 self.started.push(child);
-                self.say(shown).await;
+                if let Some(shown) = shown {
+                    self.say(shown).await;
+                }
             }
             Err(error) => {
                 let parent = &self.turn.session.id;

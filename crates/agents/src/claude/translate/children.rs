@@ -101,7 +101,7 @@ impl Translator {
             title: format!("{} (@{} subagent)", call.title, said("subagent_type")),
             prompt: said("prompt"),
             call: name.to_owned(),
-            shown: scope::running(name, call),
+            shown: Some(scope::running(name, call)),
         };
         let scope = Scope::new(self.directory.clone());
         let child = Child { scope, parent: parent.clone(), task, background: false, over: false };

@@ -151,31 +151,32 @@ fn what_somebody_says_meanwhile_begins_a_new_message() {
 }
 
 #[test]
-fn a_subagent_ends_nothing_and_is_shown_with_the_call_that_started_it() {
+fn what_happens_in_another_thread_is_no_news() {
     let spawn = |status: &str| json!({ "type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "Look around", "receiverThreadIds": ["child"], "status": status });
     let child = |method, mut params: Value| {
         params["threadId"] = json!("child");
         (method, params)
     };
-    let events = translate(&[
-        started(&spawn("inProgress")),
-        child("turn/started", json!({ "turn": { "id": "v" } })),
-        child("item/completed", json!({ "item": { "type": "agentMessage", "id": "m", "text": "I see" } })),
-        child("thread/tokenUsage/updated", usage(40).1),
-        child("thread/status/changed", json!({ "status": { "type": "idle" } })),
-        child("turn/completed", json!({ "turn": { "id": "v", "status": "completed" } })),
-        completed(&spawn("completed")),
-        end("completed"),
-    ]);
-    let expected = [
-        "StepStarted",
-        "running task",
-        "running task",
-        "spent 40",
-        "completed \"I see\\n\"",
-        "finished Stop 0",
-    ];
-    assert_eq!(kinds(&events), expected);
+    let mut translation = Translation::new("t", "/project", Counted::fresh("t"));
+    let events = translate_with(
+        &mut translation,
+        &[
+            started(&spawn("inProgress")),
+            child("turn/started", json!({ "turn": { "id": "v" } })),
+            child(
+                "item/completed",
+                json!({ "item": { "type": "agentMessage", "id": "m", "text": "I see" } }),
+            ),
+            child("thread/tokenUsage/updated", usage(40).1),
+            child("turn/completed", json!({ "turn": { "id": "v", "status": "completed" } })),
+            completed(&spawn("completed")),
+            end("completed"),
+        ],
+    );
+    assert_eq!(kinds(&events), ["StepStarted", "running task", "completed \"\"", "finished Stop 0"]);
+    let errand = translation.errand("child").unwrap();
+    assert_eq!((errand.call.as_str(), errand.prompt.as_str()), ("c", "Look around"));
+    assert_eq!(translation.errand("stranger"), None);
 }
 
 #[test]

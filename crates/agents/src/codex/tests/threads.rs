@@ -1,0 +1,130 @@
+//! Other agents of Codex as child sessions.
+
+use protocol::EndReason::{self, Aborted, Blocked, Completed, Error};
+use protocol::{EventBody, Session, ToolState};
+
+use super::scripts::script;
+use super::world::{Person, World, options};
+
+/// What happens in the thread of another agent, and the call that starts it.
+const WORDS: &str = r#"
+other() { printf '{"method":"%s","params":{"threadId":"%s","turnId":"v-%s"%s}}\n' "$2" "$1" "$1" "${3:+,$3}"; }
+spawn() { printf '"item":{"type":"collabAgentToolCall","id":"s-%s","tool":"spawnAgent","prompt":"Look at %s","receiverThreadIds":[%s],"status":"%s"}' "$1" "$1" "$2" "$3"; }
+spawns() { tell item/started "$(spawn "$1" '' inProgress)"; }
+spawned() { tell item/completed "$(spawn "$1" "\"$1\"" completed)"; }
+works() { other "$1" turn/started "\"turn\":{\"id\":\"v-$1\",\"status\":\"inProgress\"}"; }
+tells() { other "$1" item/completed "\"item\":{\"type\":\"agentMessage\",\"id\":\"m-$1\",\"text\":\"$2\"}"; }
+wants() { printf '{"id":%s,"method":"item/commandExecution/requestApproval","params":{"threadId":"%s","turnId":"v-%s","itemId":"c","command":"make"}}\n' "$2" "$1" "$1"; }
+rests() { other "$1" turn/completed "\"turn\":{\"id\":\"v-$1\",\"status\":\"${2:-completed}\"}"; }
+"#;
+
+async fn world(text: &str) -> World {
+    World::new(options(&script(&format!("{WORDS}\n{text}")))).await
+}
+
+/// The session, then those below it, each with how its turns ended.
+async fn ends(world: &World, session: &Session) -> Vec<Vec<EndReason>> {
+    let mut found = vec![world.ends(session)];
+    let mut children = world.sessions.children(&session.id).await.unwrap();
+    children.sort_by(|a, b| a.title.cmp(&b.title));
+    for child in children {
+        world.assert_all_is_closed(&child).await;
+        found.push(world.ends(&child));
+    }
+    found
+}
+
+#[tokio::test]
+async fn each_has_a_session_with_one_idle() {
+    // Its first word comes after the call has named it, before that, and before the call is over.
+    for acts in [
+        "spawns k; spawned k; works k; tells k Seen; rests k",
+        "spawns k; works k; tells k Seen; spawned k; rests k",
+        "spawns k; works k; tells k Seen; rests k; spawned k",
+    ] {
+        let mut world = world(&format!("begin; {acts}; said m Well; ends; stay")).await;
+        let session = world.turn(Person::Agrees).await;
+        assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]], "{acts}");
+        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+        let texts: Vec<String> = world
+            .messages(&child)
+            .await
+            .iter()
+            .flat_map(|message| message.parts.iter().filter_map(|part| part.text().map(str::to_owned)))
+            .collect();
+        assert_eq!(texts, ["Look at k", "Seen"], "{acts}");
+        let (_, state) = world.tools(&session).await.remove(0);
+        let ToolState::Completed(done) = state else { panic!("{state:?}") };
+        assert_eq!(done.metadata["sessionId"], child.id.as_str(), "{acts}");
+        world.check();
+    }
+}
+
+#[tokio::test]
+async fn several_work_at_once_and_the_session_waits_for_all() {
+    let acts =
+        "begin; spawns a; spawned a; spawns b; spawned b; works a; works b; tells b Two; said m Well; ends
+        status idle; tells a One; rests b; rests a; stay";
+    let mut world = world(acts).await;
+    let session = world.turn(Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed], vec![Completed]]);
+    world.check();
+}
+
+#[tokio::test]
+async fn what_one_wants_is_asked_in_its_session() {
+    for (person, end) in [(Person::Agrees, Completed), (Person::Refuses, Blocked)] {
+        let acts = "begin; spawns k; spawned k; works k; wants k 9; hear; rests k; said m Well; ends; stay";
+        let mut world = world(acts).await;
+        let session = world.turn(person).await;
+        assert_eq!(ends(&world, &session).await, [vec![Completed], vec![end]]);
+        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+        let asked = world.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
+        assert_eq!(asked.unwrap().body.session_id(), Some(&child.id));
+        world.check();
+    }
+}
+
+#[tokio::test]
+async fn those_that_do_not_end_end_with_the_turn() {
+    let begun = "begin; spawns k; spawned k; works k; tells k Seen; ";
+    for (then, expected) in [
+        ("exit 3", [vec![Error], vec![Error]]),
+        ("ends; hang", [vec![Error], vec![Error]]),
+        ("other k thread/closed; said m Well; ends; stay", [vec![Completed], vec![Aborted]]),
+        ("rests k failed; said m Well; ends; stay", [vec![Completed], vec![Error]]),
+    ] {
+        let mut world = world(&format!("{begun}{then}")).await;
+        let session = world.turn(Person::Agrees).await;
+        assert_eq!(ends(&world, &session).await, expected, "{then}");
+        world.check();
+    }
+}
+
+#[tokio::test]
+async fn abort_stops_the_session_and_other_agents() {
+    let mut world = world("begin; spawns k; spawned k; works k; tells k Seen; hang").await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Aborted], vec![Aborted]]);
+    world.check();
+    world.assert_nothing_is_left();
+}
+
+#[tokio::test]
+async fn one_can_be_stopped_alone() {
+    let mut world =
+        world("begin; spawns k; spawned k; works k; tells k Seen; hear; rests k interrupted; said m Well; ends; stay")
+            .await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
+    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+    world.sessions.abort(&child.id).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Aborted]]);
+    assert_eq!(world.asked("turn/interrupt")[0]["threadId"], "k");
+}
