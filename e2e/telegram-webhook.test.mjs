@@ -1,0 +1,76 @@
+// Telegram calls the gateway, instead of being asked: through the listener, with the secret, until it is taken.
+
+import assert from "node:assert/strict"
+import { after, before, describe, test } from "node:test"
+import { freePort, Gateway, Service } from "./support/chats.mjs"
+import { Baton } from "./support/server.mjs"
+
+const TOKEN = "4200:not-a-token"
+const SECRET = "not-a-secret"
+const ADA = { chat: "7", from: "1001", name: "Ada" }
+
+describe("Telegram by webhook", () => {
+  let fake, baton, gateway, url
+
+  before(async () => {
+    fake = await Service.start("telegram", { token: TOKEN })
+    baton = await Baton.start()
+    const listen = `127.0.0.1:${await freePort()}`
+    url = `http://${listen}/telegram`
+    const telegram = { token: TOKEN, api: fake.url, allow: [ADA.from], webhook: { url, secret: SECRET } }
+    gateway = new Gateway({ world: baton.world, address: baton.url, channels: { listen, telegram } })
+    await gateway.begin()
+  })
+  after(async () => {
+    await gateway?.shutdown()
+    await baton?.stop()
+    await fake?.stop()
+  })
+
+  const says = (words) => (state) => state.messages.find(({ text }) => text.includes(words))
+  const until = (words) => fake.until(says(words), `${words}\n${gateway.log.slice(-4_000)}`)
+  const answers = async (words) => (await fake.state()).messages.filter(({ text }) => text.includes(words)).length
+
+  test("what is said is answered, and nobody polls", async () => {
+    await fake.say({ ...ADA, text: "/model demo/simple" })
+    await until("demo/simple")
+    await fake.say({ ...ADA, text: "hello" })
+    await until("All is well.")
+    const { calls, problems } = await fake.state()
+    assert.equal(calls.getUpdates, undefined)
+    assert.deepEqual(problems, [])
+  })
+
+  test("what is said while the gateway is away is brought when it is back, once", async () => {
+    await gateway.kill()
+    await fake.say({ ...ADA, text: "/status" })
+    await fake.say({ ...ADA, text: "hello again" })
+    const { calls } = await fake.state()
+    await fake.until((state) => state.calls.push > calls.push + 1, "pushes in vain")
+    await gateway.begin()
+    await fake.until((state) => state.messages.filter(({ text }) => text.includes("All is well.")).length === 2, "it")
+    await fake.repeat()
+    await fake.say({ ...ADA, text: "/help" })
+    await until("/sessions")
+    assert.equal(await answers("All is well."), 2, "a repetition is no second prompt")
+  })
+
+  test("nobody else is believed", async () => {
+    const from = { id: Number(ADA.from), is_bot: false, first_name: "Ada" }
+    const message = { message_id: 900, date: 1, chat: { id: 7, type: "private" }, from, text: "forged" }
+    const call = async (secret, body) => {
+      const headers = { "content-type": "application/json", "x-telegram-bot-api-secret-token": secret }
+      const { status } = await fetch(url, { method: "POST", headers, body })
+      return status
+    }
+    const body = JSON.stringify({ update_id: 900, message })
+    assert.equal(await call("guessed", body), 401)
+    assert.equal(await call("", body), 401)
+    assert.equal(await call(SECRET, "nonsense"), 400)
+    assert.equal(await call(SECRET, JSON.stringify({ update_id: 901, message: { ...message, text: "x".repeat(1 << 20) } })), 413)
+    await fake.say({ ...ADA, text: "/status" })
+    await fake.until((state) => state.acknowledged >= 7, "the genuine update")
+    assert.equal(await answers("All is well."), 2)
+    assert.ok(!gateway.log.includes(SECRET) && !gateway.log.includes("not-a-token") && !gateway.log.includes("forged"))
+  })
+})
