@@ -14,58 +14,11 @@ const USAGE = { prompt_tokens: 1200, completion_tokens: 34, total_tokens: 1234 }
 export const SMALL = "small"
 export const MAIN = "main"
 
-<<<<<<< HEAD
 export class Model extends Scripted {
   static base = "/v1"
-=======
-export class Model {
-  static async start() {
-    const model = new Model()
-    model.server = createServer((request, response) => {
-      model.#answer(request, response).catch((error) => response.destroy(error))
-    })
-    model.server.listen(0, "127.0.0.1")
-    await once(model.server, "listening")
-    model.url = `http://127.0.0.1:${model.server.address().port}/v1`
-    return model
-  }
-
-  // Answers that wait for the test to let them go on.
-  #held = new Set()
-  #watchers = []
->>>>>>> 284c4c3 (channels, cli: `baton channels` and `baton serve --channels`, from end to end)
   #seen = new Set()
 
-<<<<<<< HEAD
   async answer(request, text, response) {
-=======
-  // Whether an answer stands still at a `hold`.
-  get isHolding() {
-    return this.#held.size > 0
-  }
-
-  // Resolves when an answer stands still.
-  async holding() {
-    if (!this.isHolding) await new Promise((resolve) => this.#watchers.push(resolve))
-  }
-
-  // Lets every answer go on that stands still at a `hold`.
-  release() {
-    for (const held of this.#held) held.resolve()
-    this.#held.clear()
-  }
-
-  async stop() {
-    this.release()
-    this.server.closeAllConnections()
-    this.server.close()
-    await once(this.server, "close")
-  }
-
-  async #answer(request, response) {
-    let text = ""
-    for await (const chunk of request.setEncoding("utf8")) text += chunk
->>>>>>> 284c4c3 (channels, cli: `baton channels` and `baton serve --channels`, from end to end)
     const call = JSON.parse(text)
     this.calls.push(call)
     const step = next(call)
@@ -96,19 +49,6 @@ export class Model {
     const key = JSON.stringify([headers["user-agent"]?.split("/")[0], spoken])
     return !this.#seen.has(key) && Boolean(this.#seen.add(key))
   }
-<<<<<<< HEAD
-=======
-
-  // Until the test says so, or whoever asked has gone away.
-  async #hold(response) {
-    const held = signal()
-    this.#held.add(held)
-    this.#watchers.splice(0).forEach((tell) => tell())
-    response.on("close", held.resolve)
-    await within(HELD_MS, held.promise, "the end of a hold")
-    this.#held.delete(held)
-  }
->>>>>>> 284c4c3 (channels, cli: `baton channels` and `baton serve --channels`, from end to end)
 }
 
 function toolCall({ call, input }, step, index) {

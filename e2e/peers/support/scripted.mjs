@@ -10,6 +10,8 @@ const HELD_MS = 60_000
 export class Scripted {
   // Answers that wait for the test to let them go on.
   #held = new Set()
+  // Tests that wait for such an answer.
+  #watchers = []
   // The bodies of all calls for an answer, for tests that want to know what the model was told.
   calls = []
 
@@ -27,6 +29,11 @@ export class Scripted {
   // Whether an answer stands still at a `hold`.
   get isHolding() {
     return this.#held.size > 0
+  }
+
+  // Resolves when an answer stands still.
+  async holding() {
+    if (!this.isHolding) await new Promise((resolve) => this.#watchers.push(resolve))
   }
 
   // Lets every answer go on that stands still at a `hold`.
@@ -52,6 +59,7 @@ export class Scripted {
   async hold(response) {
     const held = signal()
     this.#held.add(held)
+    this.#watchers.splice(0).forEach((tell) => tell())
     response.on("close", () => (this.#held.delete(held), held.resolve()))
     await within(HELD_MS, held.promise, "the end of a hold")
   }
