@@ -18,7 +18,6 @@ export function suite(title, { service, startServer }) {
     const chat = () => service.chat(++chats)
 
     const shown = (state, place) => state.messages.filter((it) => it.chat === place.chat && !it.isRemoved)
-    const all = (message) => [message.text, ...message.before].map(service.plain)
     const says = (place, ...words) => (state) =>
       shown(state, place).find((it) => words.every((word) => service.plain(it.text).includes(word)))
     const answers = async (place, words) =>
@@ -68,11 +67,12 @@ export function suite(title, { service, startServer }) {
 
     test("a prompt is answered; typing and tools are shown meanwhile", async () => {
       const place = chat()
-      await say(place, "please [shell]")
+      await say(place, "please [work]")
+      await begun()
+      await until((state) => state.typing[place.chat], "typing")
+      await until(says(place, "🔧"), "a line about the tool")
+      model.release()
       await until(says(place, "Counted."), "the answer")
-      const state = await until((state) => state.typing[place.chat] && state, "typing")
-      const tool = state.messages.filter((it) => it.chat === place.chat).find((it) => all(it).some((text) => text.includes("🔧")))
-      assert.ok(tool, `no tool was told of: ${JSON.stringify(state.messages)}`)
       assert.equal(await answers(place, "Counted."), 1)
     })
 

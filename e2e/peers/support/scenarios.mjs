@@ -110,6 +110,11 @@ export const scenarios = {
   ],
   // Longer than any chat service takes in one message.
   long: [{ acts: say("Look:\n```rust\n", CODE, "```\n", "The end of it all.") }],
+  // There is time to see what was done before it is said.
+  work: [
+    { acts: [call("bash", { command: "echo one two three", description: "Counts" })] },
+    { acts: [HOLD, ...say("Counted.")] },
+  ],
   hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
   refused: [{ status: 400, message: "scripted refusal" }],
 }
