@@ -8,7 +8,13 @@ use crate::world::World;
 async fn help_is_as_written() {
     let world = World::new();
     let mut text = String::new();
-    for command in [&["--help"][..], &["serve", "--help"], &["run", "--help"], &["check", "--help"]] {
+    for command in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["run", "--help"],
+        &["check", "--help"],
+        &["channels", "--help"],
+    ] {
         let ended = world.run(command).await;
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         writeln!(text, "$ baton {}\n{}", command.join(" "), ended.stdout).unwrap();
