@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
-import { freePort, Gateway, Service } from "./support/chats.mjs"
+import { freePort, Gateway } from "./support/chats.mjs"
+import { Platform } from "./support/platform.mjs"
 import { Baton } from "./support/server.mjs"
 
 const TOKEN = "4200:not-a-token"
@@ -13,7 +14,7 @@ describe("Telegram by webhook", () => {
   let fake, baton, gateway, url
 
   before(async () => {
-    fake = await Service.start("telegram", { token: TOKEN })
+    fake = await Platform.start("telegram", { token: TOKEN })
     baton = await Baton.start()
     const listen = `127.0.0.1:${await freePort()}`
     url = `http://${listen}/telegram`
@@ -28,7 +29,7 @@ describe("Telegram by webhook", () => {
   })
 
   const says = (words) => (state) => state.messages.find(({ text }) => text.includes(words))
-  const until = (words) => fake.until(says(words), `${words}\n${gateway.log.slice(-4_000)}`)
+  const until = (words) => fake.until(`${words}\n${gateway.log.slice(-4_000)}`, says(words))
   const answers = async (words) => (await fake.state()).messages.filter(({ text }) => text.includes(words)).length
 
   test("what is said is answered, and nobody polls", async () => {
@@ -46,9 +47,9 @@ describe("Telegram by webhook", () => {
     await fake.say({ ...ADA, text: "/status" })
     await fake.say({ ...ADA, text: "hello again" })
     const { calls } = await fake.state()
-    await fake.until((state) => state.calls.push > calls.push + 1, "pushes in vain")
+    await fake.until("pushes in vain", (state) => state.calls.push > calls.push + 1)
     await gateway.begin()
-    await fake.until((state) => state.messages.filter(({ text }) => text.includes("All is well.")).length === 2, "it")
+    await fake.until("the second answer", (state) => state.messages.filter(({ text }) => text.includes("All is well.")).length === 2)
     await fake.repeat()
     await fake.say({ ...ADA, text: "/help" })
     await until("/sessions")
@@ -69,7 +70,7 @@ describe("Telegram by webhook", () => {
     assert.equal(await call(SECRET, "nonsense"), 400)
     assert.equal(await call(SECRET, JSON.stringify({ update_id: 901, message: { ...message, text: "x".repeat(1 << 20) } })), 413)
     await fake.say({ ...ADA, text: "/status" })
-    await fake.until((state) => state.acknowledged >= 7, "the genuine update")
+    await fake.until("the genuine update", (state) => state.acknowledged >= 7)
     assert.equal(await answers("All is well."), 2)
     assert.ok(!gateway.log.includes(SECRET) && !gateway.log.includes("not-a-token") && !gateway.log.includes("forged"))
   })

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict"
 import { after, afterEach, before, describe, test } from "node:test"
 import { Model } from "../peers/support/model.mjs"
-import { Gate, Gateway, PATIENCE_MS, Service } from "./chats.mjs"
+import { Gate, Gateway, PATIENCE_MS } from "./chats.mjs"
+import { Platform } from "./platform.mjs"
 import { within } from "./wait.mjs"
 
 const ADA = { from: "1001", name: "Ada" }
@@ -25,7 +26,7 @@ export function suite(title, { service, startServer }) {
     const say = (place, text, more = {}) => fake.say({ ...ADA, ...place, text, ...more })
     const tap = (place, message, label) => fake.tap({ ...ADA, ...place, message: message.id, label })
     const button = (message, word) => message.buttons.find(({ label }) => label.includes(word))?.label
-    const until = (look, what) => fake.until(look, `${what}\n${gateway.log.slice(-4_000)}`)
+    const until = (look, what) => fake.until(`${what}\n${gateway.log.slice(-4_000)}`, look)
 
     // The model has begun to speak.
     const begun = () => within(PATIENCE_MS, model.holding(), "the model to begin", () => gateway.log.slice(-4_000))
@@ -48,7 +49,7 @@ export function suite(title, { service, startServer }) {
       model = await Model.start()
       server = await startServer(model)
       gate = await Gate.open(server.url)
-      fake = await Service.start(service.name, await service.options?.())
+      fake = await Platform.start(service.name, await service.options?.())
       await connect()
     })
 

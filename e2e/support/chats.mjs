@@ -6,14 +6,9 @@ import { once } from "node:events"
 import { mkdir, writeFile } from "node:fs/promises"
 import net from "node:net"
 import path from "node:path"
-import { fileURLToPath } from "node:url"
 import { binary } from "./server.mjs"
 import { within } from "./wait.mjs"
 
-// `cargo xtask e2e` says where it has built the fakes.
-const platforms = path.resolve(
-  process.env.PLATFORMS_BIN ?? fileURLToPath(new URL("../../target/debug/platforms", import.meta.url)),
-)
 export const PATIENCE_MS = 60_000
 const START_MS = 15_000
 const running = new Set()
@@ -39,53 +34,6 @@ function line(child, pattern, what, log) {
     child.ended.then(([code]) => reject(new Error(`${what} ended early (${code}):\n${text}${log()}`)))
   })
   return within(START_MS, found, what, log)
-}
-
-// A fake chat service, and the person who uses it.
-export class Service {
-  static async start(name, options = {}) {
-    const service = new Service()
-    // It ends when its standard input does, and so with this process.
-    service.child = start(platforms, [name, JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] })
-    const [, address] = await line(service.child, /^(\{.*\})$/m, `the fake ${name}`, () => "")
-    service.url = JSON.parse(address).url
-    return service
-  }
-
-  async control(what, body) {
-    const target = new URL(`/control/${what}`, this.url)
-    const response = await fetch(target, {
-      method: body ? "POST" : "GET",
-      headers: { "content-type": "application/json" },
-      body: body && JSON.stringify(body),
-    })
-    assert.ok(response.ok, `${what}: ${response.status} ${await response.clone().text()}`)
-    return response.json()
-  }
-
-  say = (said) => this.control("say", said)
-  tap = (tap) => this.control("tap", tap)
-  repeat = () => this.control("repeat", {})
-  plan = (fault) => this.control("fault", fault)
-  release = () => this.control("release", {})
-  state = (after = 0) => this.control(`state?after=${after}`)
-
-  // What `look` finds, as soon as it does.
-  async until(look, what) {
-    let state = await this.state()
-    const deadline = Date.now() + PATIENCE_MS
-    for (;;) {
-      const found = look(state)
-      if (found) return found
-      assert.ok(Date.now() < deadline, `waited in vain for ${what}: ${JSON.stringify(state, null, 1)}`)
-      state = await this.state(state.version)
-    }
-  }
-
-  async stop() {
-    this.child.stdin.end()
-    await this.child.ended
-  }
 }
 
 // A way to a server that can be closed.

@@ -14,7 +14,7 @@ const binary = path.resolve(
 )
 
 const START_MS = 10_000
-const LOOK_MS = 30_000
+const LOOK_MS = 60_000
 
 export class Platform {
   static async start(name, options = {}) {
@@ -39,14 +39,26 @@ export class Platform {
     return answer.json()
   }
 
+  // What a person does.
+  say = (said) => this.control("say", said)
+  tap = (tap) => this.control("tap", tap)
+  // What goes wrong, and what the service does by itself.
+  plan = (fault) => this.control("fault", fault)
+  release = () => this.control("release")
+  repeat = () => this.control("repeat")
+
+  // Everything there is to see; as soon as it is newer than a version, if one is given.
+  async state(after) {
+    const target = after === undefined ? "/control/state" : `/control/state?after=${after}`
+    return (await fetch(new URL(target, this.url))).json()
+  }
+
   // What there is to see, as soon as `look` finds something in it.
   async until(what, look) {
-    let version = 0
     let state
     const looking = async () => {
       for (;;) {
-        state = await (await fetch(new URL(`/control/state?after=${version}`, this.url))).json()
-        version = state.version
+        state = await this.state(state?.version)
         const found = look(state)
         if (found) return found
       }
