@@ -1,7 +1,8 @@
 //! What can be chosen, as it is written under `channels` in the configuration.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use protocol::config::Secret;
 use serde::Deserialize;
 
 /// Everything about channels.
@@ -205,29 +206,6 @@ impl Allowed {
             Self::Fully(id) => Person { id: id.clone(), prompt: true, approve: true },
             Self::Partly(person) => person.clone(),
         }
-    }
-}
-
-/// What must never be shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides a text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text, for those who have to send or compare it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Secret(…)")
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `POST /control/repeat` | the service delivers the last update once more |
 //! | `POST /control/fault` | the next calls of a method go wrong: [`Planned`] |
 //! | `POST /control/release` | calls that are held go on |
-//! | `GET /control/state?after=N` | everything, as soon as there is a change after version N: [`State`] |
+//! | `GET /control/state` | everything: [`State`]; with `?after=N`, as soon as there is a change after version N |
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -307,7 +307,9 @@ impl Stage {
         found.map_err(|_| anyhow!("{what} did not come: {:#?}", self.state()))
     }
 
-    async fn after(&self, version: u64) -> State {
+    /// Everything there is to see; if a version is given, as soon as there is something newer.
+    async fn after(&self, version: Option<u64>) -> State {
+        let Some(version) = version else { return self.state() };
         let mut versions = self.version.subscribe();
         let newer = versions.wait_for(|now| *now > version);
         let _ = tokio::time::timeout(Duration::from_secs(10), newer).await;
@@ -317,8 +319,7 @@ impl Stage {
 
 #[derive(Debug, Deserialize)]
 struct Look {
-    #[serde(default)]
-    after: u64,
+    after: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

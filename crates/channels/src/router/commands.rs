@@ -12,6 +12,7 @@ use super::{
     command::Command,
     lane::Lane,
     run::posts,
+    start::Failure,
 };
 use crate::{
     Document, Post,
@@ -21,26 +22,6 @@ use crate::{
 
 /// What a command says, or why the server would not have it.
 pub(super) type Said = Result<Vec<Post>, Failure>;
-
-/// Why a command did not work.
-pub(super) enum Failure {
-    /// The server could not be reached, or would not do it.
-    Server(client::Error),
-    /// The ledger failed.
-    Ledger(ledger::Error),
-}
-
-impl From<client::Error> for Failure {
-    fn from(error: client::Error) -> Self {
-        Self::Server(error)
-    }
-}
-
-impl From<ledger::Error> for Failure {
-    fn from(error: ledger::Error) -> Self {
-        Self::Ledger(error)
-    }
-}
 
 pub(super) fn say(text: impl Into<String>) -> Vec<Post> {
     vec![Post::text(text)]

@@ -22,9 +22,9 @@ pub(super) struct Started {
     pub(super) notes: Vec<String>,
 }
 
-/// Why it is not there, or why nobody knows.
+/// Why the server does not have a prompt, or did not do what a command asked for; or why nobody knows.
 pub(super) enum Failure {
-    /// The server could not be reached, or would not take it.
+    /// The server could not be reached, or would not do it.
     Server(client::Error),
     /// The ledger failed.
     Ledger(ledger::Error),
