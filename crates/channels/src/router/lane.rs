@@ -27,6 +27,9 @@ use crate::{
 /// So many messages may wait in a place.
 const MAX_WAITING: usize = 20;
 
+/// No service lets a person write more than this, in bytes; who sends more wants to find out what happens.
+const MAX_TEXT: usize = 64 << 10;
+
 /// How long a lane rests after the ledger failed; doubles up to the second.
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_mins(1);
@@ -170,6 +173,11 @@ impl Lane {
                 self.tap(&kept, &token, receipt, roles).await
             }
             Content::Stopped => self.command(&kept, Command::Cancel, roles).await,
+            Content::Said { text, .. } if text.len() > MAX_TEXT => {
+                tracing::warn!(place = %self.place, bytes = text.len(), "a message is too long and was not run");
+                self.conclude(&kept, vec![Post::text("That is too long for a message. Send it as a file.")])
+                    .await
+            }
             Content::Said { text, files } => match command::parse(text) {
                 Some(command) => self.command(&kept, command, roles).await,
                 None if files.is_empty() && text.trim().is_empty() => self.conclude(&kept, Vec::new()).await,

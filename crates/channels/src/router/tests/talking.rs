@@ -44,6 +44,15 @@ async fn a_place_keeps_its_session_and_others_have_their_own() {
 }
 
 #[tokio::test]
+async fn a_message_that_nobody_can_have_written_is_not_run() {
+    let mut world = World::new().await;
+    world.say_in(&place(), &"x".repeat(1_000_000)).await;
+    world.heard("too long").await;
+    world.rest().await;
+    assert_eq!(world.server.prompts().len(), 0);
+}
+
+#[tokio::test]
 async fn the_same_update_twice_is_one_prompt_and_one_answer() {
     let mut world = World::new().await;
     let update = world.update(Content::Said { text: "once".into(), files: Vec::new() });
