@@ -2,7 +2,7 @@
 // that stays longer than it should.
 
 import assert from "node:assert/strict"
-import { readdir, readFile, writeFile } from "node:fs/promises"
+import { readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
@@ -10,10 +10,10 @@ import { listen } from "../support/stream.mjs"
 import { within } from "../support/wait.mjs"
 import { Anthropic } from "./support/anthropic.mjs"
 import { createWorld } from "./support/peers.mjs"
+import { gone, processes } from "./support/person.mjs"
 
 const PROGRAM = process.env.CLAUDE_BIN
 const TURN_MS = 60_000
-const GONE_MS = 10_000
 
 // Nothing is fetched, reported or updated.
 const environment = (model) => ({
@@ -25,23 +25,9 @@ const environment = (model) => ({
   DISABLE_ERROR_REPORTING: "1",
 })
 
-// The processes that run the program, by their ids.
-async function processes() {
-  const found = []
-  for (const id of await readdir("/proc")) {
-    if (!/^\d+$/.test(id)) continue
-    const line = await readFile(`/proc/${id}/cmdline`, "utf8").catch(() => "")
-    if (line.split("\0")[0] === PROGRAM) found.push(id)
-  }
-  return found
-}
-
-async function gone() {
-  while ((await processes()).length) await new Promise((resolve) => setImmediate(resolve))
-}
-
 describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this with `cargo xtask peers`" }, () => {
   let model, baton, readme
+  const running = () => processes(baton.world, PROGRAM)
   before(async () => {
     model = await Anthropic.start()
     const world = await createWorld(model)
@@ -135,10 +121,10 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
   test("answers two prompts with one process", async () => {
     const session = await create()
     await turn(session, "please [[hello]]")
-    const before = await processes()
+    const before = running()
     const events = await turn(session, "again [[hello]]")
     assert.equal(idles(events), 1)
-    assert.deepEqual(await processes(), before)
+    assert.deepEqual(running(), before)
   })
 
   // The child sessions of a session, each with how its turns ended.
@@ -210,7 +196,7 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
     const session = await create()
     await turn(session, "remember the word sassafras [[hello]]")
     await baton.shutdown()
-    await within(GONE_MS, gone(), "all processes to be gone")
+    await gone(baton.world, PROGRAM)
     await baton.begin()
     const events = await turn(session, "please [[hello]]")
     assert.deepEqual([idles(events), reason(events)], [1, "completed"])
@@ -221,9 +207,9 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
   test("does not outlive a server that is killed", async () => {
     const session = await create()
     await turn(session, "please [[hello]]")
-    assert.ok((await processes()).length)
+    assert.ok(running().length)
     await baton.kill()
-    await within(GONE_MS, gone(), "all processes to be gone")
+    await gone(baton.world, PROGRAM)
     await baton.begin()
   })
 })

@@ -77,18 +77,28 @@ export function assertWhole({ statuses, messages, parts }, reason = "completed")
   }
 }
 
-// The processes of a world whose command line contains this.
+// The processes of a world whose command line contains this, without what they have just forked: until a forked process
+// executes its own program it bears the command line of its parent.
 export function processes(world, words) {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((id) => {
-      try {
-        const isOurs = readFileSync(`/proc/${id}/environ`, "utf8").includes(world.home)
-        return isOurs && readFileSync(`/proc/${id}/cmdline`, "utf8").includes(words)
-      } catch {
-        return false
-      }
-    })
+  const found = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isOf(world, name, words))
+  return found.filter((id) => !found.includes(parentOf(id)))
+}
+
+function isOf(world, id, words) {
+  try {
+    const isOurs = readFileSync(`/proc/${id}/environ`, "utf8").includes(world.home)
+    return isOurs && readFileSync(`/proc/${id}/cmdline`, "utf8").includes(words)
+  } catch {
+    return false
+  }
+}
+
+function parentOf(id) {
+  try {
+    return readFileSync(`/proc/${id}/status`, "utf8").match(/^PPid:\t(\d+)/m)?.[1]
+  } catch {
+    return undefined
+  }
 }
 
 // Waits until there are none.
