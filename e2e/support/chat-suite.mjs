@@ -223,6 +223,21 @@ export function suite(title, { service, startServer }) {
       await reconnect()
     })
 
+    // Only Linux can change the limits of a process that runs.
+    test("a full disk: what cannot be stored is answered when there is space", { skip: process.platform !== "linux" }, async () => {
+      const place = chat()
+      gateway.limit(1)
+      const { acknowledged } = await fake.state()
+      await say(place, "please [hello]")
+      await gateway.logged("cannot be stored")
+      assert.equal((await fake.state()).acknowledged, acknowledged, "the service must not forget it")
+      gateway.limit("unlimited")
+      await until(says(place, "Hello from"), "the answer")
+      await say(place, "please [shell]")
+      await until(says(place, "Counted."), "what came after it")
+      assert.equal(await answers(place, "Hello from"), 1)
+    })
+
     test("no secret is in the log", () => {
       for (const secret of service.secrets) assert.ok(!gateway.log.includes(secret), `${secret} was logged`)
     })

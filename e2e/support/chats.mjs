@@ -1,7 +1,7 @@
 // The gateway as people use it: a fake chat service, a server with a scripted model, and `baton channels` between them.
 
 import assert from "node:assert/strict"
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdir, writeFile } from "node:fs/promises"
 import net from "node:net"
@@ -90,7 +90,9 @@ export class Gateway {
     await mkdir(config, { recursive: true })
     await writeFile(path.join(config, "baton.json"), JSON.stringify({ channels: this.channels }))
     const args = ["channels", "--data-dir", path.join(world.root, "channels"), "--attach", this.address]
-    this.child = start(binary, [...args, "--log-level", "debug"], {
+    // A write that goes too far is to fail, and not to end the process.
+    const careful = ["-c", `trap '' XFSZ; exec "$0" "$@"`, binary]
+    this.child = start("sh", [...careful, ...args, "--log-level", "debug"], {
       cwd: world.project,
       env: world.env(),
       stdio: ["ignore", "pipe", "pipe"],
@@ -115,6 +117,11 @@ export class Gateway {
     const { stdout, stderr, code } = await this.world.run(["channels", ...args, "--data-dir", data])
     assert.equal(code, 0, stderr)
     return stdout.trim()
+  }
+
+  // No file can be written beyond so many bytes, as if the disk were full.
+  limit(bytes) {
+    execFileSync("prlimit", ["--pid", String(this.child.pid), `--fsize=${bytes}:`])
   }
 
   async kill() {

@@ -143,6 +143,10 @@ impl Gateway {
             let serving = webhook::serve(listener, self.adapters.clone(), self.inbox.clone());
             tokio_util::task::AbortOnDropHandle::new(tokio::spawn(serving))
         });
+        let _making_up = tokio_util::task::AbortOnDropHandle::new(tokio::spawn({
+            let inbox = self.inbox.clone();
+            async move { inbox.make_up().await }
+        }));
         for place in self.ledger.open_places().await? {
             self.couriers.wake(&place);
             self.router.attend(place);

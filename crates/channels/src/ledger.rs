@@ -51,6 +51,14 @@ pub enum Error {
     /// It was written by a newer version.
     #[error("{0} was written by a newer version of Baton; use that version")]
     Newer(PathBuf),
+    /// The disk is full.
+    #[error(
+        "no space is left for the ledger of the channels: make room on the disk that holds the data directory"
+    )]
+    Full,
+    /// Something that was to be written together with it failed, and took it along.
+    #[error("the ledger of the channels could not be written: what was to be written beside it failed")]
+    Undone,
     /// SQLite says no.
     #[error("the ledger of the channels could not be read or written: {0}")]
     Sql(Arc<rusqlite::Error>),
@@ -64,7 +72,10 @@ pub enum Error {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(Arc::new(error))
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Sql(Arc::new(error)),
+        }
     }
 }
 

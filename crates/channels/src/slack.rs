@@ -107,7 +107,7 @@ impl Slack {
         let me = self.identity().await.map_err(|trouble| trouble.fault.to_string())?;
         let Some(mut update) = updates::update(delivery, me, inbox.now()) else { return Ok(()) };
         self.statuses.correct(&mut update);
-        inbox.accept(update).await.map(|_| ()).map_err(|error| error.to_string())
+        inbox.accept(update).await.map_err(|error| error.to_string())
     }
 
     async fn listen(&self, inbox: &Inbox) -> Fault {

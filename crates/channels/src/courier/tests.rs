@@ -225,3 +225,20 @@ async fn a_post_is_replaced_once_it_was_sent() {
     let done = world.service.until("edit Allow? -> Allowed.").await;
     assert_eq!(done, ["in vain: send Allow?", "send Allow?", "edit Allow? -> Allowed."]);
 }
+
+#[tokio::test]
+async fn what_was_sent_and_could_not_be_noted_is_not_doubted() {
+    let world = World::new(Service::new(true, []));
+    world.ledger.refuse("UPDATE", "posts", "NEW.state = 'sent'").await;
+    world.say(&["one"]).await;
+    world.service.until("send one").await;
+    for _ in 0..20 {
+        world.ledger.next_post(&place()).await.ok();
+    }
+    world.ledger.relent().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::resume();
+    world.say(&["two"]).await;
+    assert_eq!(world.service.until("send two").await, ["send one", "send two"]);
+}

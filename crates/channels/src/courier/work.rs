@@ -39,6 +39,8 @@ pub(super) struct Courier {
     replacing: VecDeque<(PostId, Post)>,
     /// The service asked to be left alone until then.
     quiet_until: Option<Instant>,
+    /// A post that was sent, or not, which could not be noted yet.
+    unnoted: Option<(Outgoing, Result<Sent, Fault>)>,
     /// When to look for posts again; nothing if none waits.
     posts_at: Option<Instant>,
     /// When to show again that work goes on.
@@ -61,6 +63,7 @@ impl Courier {
             showing: Showing::default(),
             replacing: VecDeque::new(),
             quiet_until: None,
+            unnoted: None,
             posts_at: None,
             typing_at: None,
             status_at: Instant::now(),
@@ -181,20 +184,22 @@ impl Courier {
     /// Says what is in the ledger, as far as the service takes it.
     async fn say_all(&mut self) {
         while self.posts_at.is_some_and(|at| at <= Instant::now()) && !self.is_quiet() {
-            let next = self.couriers.0.ledger.next_post(&self.place).await;
-            let said = match next {
-                Ok(None) => {
-                    self.posts_at = None;
-                    Ok(())
-                }
-                Ok(Some(outgoing)) => self.say(outgoing).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = said {
+            if let Err(error) = self.say_next().await {
                 tracing::error!(place = %self.place, %error, "what has to be said cannot be read or noted");
                 self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
             }
         }
+    }
+
+    async fn say_next(&mut self) -> Result<(), ledger::Error> {
+        if self.unnoted.is_some() {
+            return self.note().await;
+        }
+        let Some(outgoing) = self.couriers.0.ledger.next_post(&self.place).await? else {
+            self.posts_at = None;
+            return Ok(());
+        };
+        self.say(outgoing).await
     }
 
     async fn say(&mut self, outgoing: Outgoing) -> Result<(), ledger::Error> {
@@ -212,20 +217,30 @@ impl Courier {
             return ledger.refused(outgoing.id).await;
         }
         ledger.sending(outgoing.id).await?;
-        match self.send(&outgoing.post).await {
-            Ok(sent) => ledger.sent(outgoing.id, sent).await,
-            Err(fault) => {
-                self.heed(&fault);
-                self.put_back(&outgoing, &fault, now).await?;
-                tracing::warn!(place = %self.place, %fault, "a post was not taken");
-                Ok(())
-            }
+        let result = self.send(&outgoing.post).await;
+        if let Err(fault) = &result {
+            self.heed(fault);
+            tracing::warn!(place = %self.place, %fault, "a post was not taken");
         }
+        self.unnoted = Some((outgoing, result));
+        self.note().await
+    }
+
+    /// Notes what became of a post. As long as that cannot be done it is remembered here: it is no reason to doubt.
+    async fn note(&mut self) -> Result<(), ledger::Error> {
+        let Some((outgoing, result)) = &self.unnoted else { return Ok(()) };
+        match result {
+            Ok(sent) => self.couriers.0.ledger.sent(outgoing.id, sent.clone()).await?,
+            Err(fault) => self.put_back(outgoing, fault).await?,
+        }
+        self.unnoted = None;
+        Ok(())
     }
 
     /// Notes what is to become of a post that was not taken.
-    async fn put_back(&self, outgoing: &Outgoing, fault: &Fault, now: Millis) -> Result<(), ledger::Error> {
+    async fn put_back(&self, outgoing: &Outgoing, fault: &Fault) -> Result<(), ledger::Error> {
         let ledger = &self.couriers.0.ledger;
+        let now = ledger.now();
         match fault {
             Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
             Fault::Unreachable(_) => {
@@ -257,12 +272,8 @@ impl Courier {
 
     /// Nobody knows whether a post arrived. It is not said again; that it may be missing is.
     async fn doubt(&self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
-        let ledger = &self.couriers.0.ledger;
-        ledger.uncertain(outgoing.id).await?;
-        if outgoing.post.text != DOUBT {
-            ledger.say(&self.place, vec![Post::text(DOUBT)]).await?;
-        }
-        Ok(())
+        let note = (outgoing.post.text != DOUBT).then(|| Post::text(DOUBT));
+        self.couriers.0.ledger.uncertain(outgoing.id, &self.place, note).await
     }
 
     async fn replace_all(&mut self) {

@@ -89,9 +89,14 @@ impl Ledger {
         self.mark(id, "sent", Some(sent.0)).await
     }
 
-    /// Nobody knows whether the service has it. It will not be sent again.
-    pub async fn uncertain(&self, id: PostId) -> Result<(), Error> {
-        self.mark(id, "uncertain", None).await
+    /// Nobody knows whether the service has it. It will not be sent again; that is said, in this post.
+    pub async fn uncertain(&self, id: PostId, place: &Place, note: Option<Post>) -> Result<(), Error> {
+        let (place, now) = (place.clone(), self.now());
+        self.with(move |tables| {
+            mark(tables, id, "uncertain", None, now)?;
+            insert(tables, &place, note.as_slice(), now).map(drop)
+        })
+        .await
     }
 
     /// The service will never have it.
@@ -133,17 +138,7 @@ impl Ledger {
 
     async fn mark(&self, id: PostId, state: &'static str, sent: Option<String>) -> Result<(), Error> {
         let now = self.now();
-        self.with(move |tables| {
-            tables
-                .prepare_cached("UPDATE posts SET state = ?, sent = coalesce(?, sent) WHERE id = ?")?
-                .execute(params![state, sent, id])?;
-            let old = "DELETE FROM posts WHERE state NOT IN ('waiting', 'sending') AND created < ?
-                       AND (state <> 'held' OR created < ?)
-                       AND id NOT IN (SELECT post FROM asks WHERE is_open AND post IS NOT NULL)";
-            tables.prepare_cached(old)?.execute([now - REMEMBERED, now - HELD])?;
-            Ok(())
-        })
-        .await
+        self.with(move |tables| mark(tables, id, state, sent.as_deref(), now)).await
     }
 
     /// The service certainly does not have it; it is to be tried again, but not before `due`.
@@ -171,6 +166,17 @@ impl Ledger {
 const HELD_UNLESS_HEARD: &str =
     "CASE WHEN EXISTS (SELECT 1 FROM updates WHERE updates.place = posts.place AND received >= ?)
      THEN 'waiting' ELSE 'held' END";
+
+fn mark(tables: &Connection, id: PostId, state: &str, sent: Option<&str>, now: Millis) -> Result<(), Error> {
+    tables
+        .prepare_cached("UPDATE posts SET state = ?, sent = coalesce(?, sent) WHERE id = ?")?
+        .execute(params![state, sent, id])?;
+    let old = "DELETE FROM posts WHERE state NOT IN ('waiting', 'sending') AND created < ?
+               AND (state <> 'held' OR created < ?)
+               AND id NOT IN (SELECT post FROM asks WHERE is_open AND post IS NOT NULL)";
+    tables.prepare_cached(old)?.execute([now - REMEMBERED, now - HELD])?;
+    Ok(())
+}
 
 /// What is held in a place is due: the person has written.
 pub(super) fn release(tables: &Connection, place: &str) -> Result<(), Error> {

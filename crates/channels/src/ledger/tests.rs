@@ -33,6 +33,34 @@ impl World {
     }
 }
 
+impl Ledger {
+    /// Lets changes of a table fail the way they do on a full disk, which undoes everything in the transaction.
+    pub(crate) async fn refuse(&self, change: &str, table: &str, when: &str) {
+        let name = format!("refuse_{}_{table}", change.to_lowercase());
+        let trigger = format!(
+            "CREATE TEMP TRIGGER {name} BEFORE {change} ON {table} WHEN {when}
+             BEGIN SELECT RAISE(ROLLBACK, 'no space is left'); END"
+        );
+        self.with(move |tables| Ok(tables.execute_batch(&trigger)?)).await.unwrap();
+    }
+
+    /// There is space again.
+    pub(crate) async fn relent(&self) {
+        let drop_all = |tables: &Connection| {
+            let mut query = tables.prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger'")?;
+            let names: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            drop(query);
+            Ok(names
+                .iter()
+                .try_for_each(|name| tables.execute_batch(&format!("DROP TRIGGER temp.{name}")))?)
+        };
+        // It may share a commit with something that is refused.
+        while let Err(error) = self.with(drop_all).await {
+            assert!(matches!(error, Error::Undone), "{error}");
+        }
+    }
+}
+
 fn place() -> Place {
     Place { channel: "telegram".into(), chat: "7".into(), thread: None }
 }
@@ -117,7 +145,7 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
     let ledger = world.open();
     let first = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(first.is_uncertain);
-    ledger.uncertain(first.id).await.unwrap();
+    ledger.uncertain(first.id, &place(), None).await.unwrap();
     let second = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(!second.is_uncertain && second.post.text == "two");
     ledger.postpone(second.id, 77).await.unwrap();
@@ -249,4 +277,46 @@ async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
     assert!(failed.is_err() && kept.is_ok());
     assert_eq!(ledger.bookmark("a").await.unwrap(), None);
     assert_eq!(ledger.bookmark("c").await.unwrap().as_deref(), Some("d"));
+}
+
+#[tokio::test]
+async fn who_is_told_that_it_failed_finds_nothing_of_it() {
+    let ledger = World::new().open();
+    ledger.refuse("INSERT", "updates", "NEW.name = 'b'").await;
+    // While the thread waits for this, the others come together.
+    let (go_on, gate) = std::sync::mpsc::channel::<()>();
+    let holding = ledger.with(move |_| {
+        gate.recv().unwrap();
+        Ok(())
+    });
+    let going = async { go_on.send(()).unwrap() };
+    let [a, b, c] = ["a", "b", "c"].map(|id| ledger.accept(update(id)));
+    let (_, a, b, c, ()) = futures::join!(holding, a, b, c, going);
+    let stored: Vec<String> =
+        ledger.open_updates(&place()).await.unwrap().into_iter().map(|kept| kept.update.id).collect();
+    for (name, result) in [("a", a), ("b", b), ("c", c)] {
+        assert_eq!(
+            result.is_ok(),
+            stored.iter().any(|it| it == name),
+            "{name}: {result:?}, stored {stored:?}"
+        );
+    }
+    ledger.relent().await;
+    assert_eq!(ledger.accept(update("b")).await.unwrap(), Accepted::New);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_called_by_its_name() {
+    let ledger = World::new().open();
+    let limit = |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?);
+    ledger.with(limit).await.unwrap();
+    let long =
+        Update { content: Content::Said { text: "x".repeat(1 << 20), files: Vec::new() }, ..update("a") };
+    let error = ledger.accept(long).await.unwrap_err();
+    assert!(matches!(error, Error::Full), "{error}");
+    assert!(error.to_string().contains("no space is left"), "{error}");
+    let room =
+        |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 100000", [], |_| Ok(()))?);
+    ledger.with(room).await.unwrap();
+    assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
 }

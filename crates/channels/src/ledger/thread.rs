@@ -10,8 +10,9 @@ use super::Error;
 /// So many may share a commit.
 const SHARED: usize = 128;
 
-/// Something to do with the tables; what it returns is called with what became of the commit.
-pub(super) type Job = Box<dyn FnOnce(&Connection) -> After + Send>;
+/// Something to do with the tables, unless it is known that nothing can be done; what it returns is called with what
+/// became of the commit.
+pub(super) type Job = Box<dyn FnOnce(Result<&Connection, Error>) -> After + Send>;
 type After = Box<dyn FnOnce(Result<(), Error>)>;
 
 /// Work whose result is told after the commit.
@@ -20,9 +21,9 @@ pub(super) fn job<T: Send + 'static>(
     reply: oneshot::Sender<Result<T, Error>>,
 ) -> Job {
     Box::new(move |connection| {
-        let result = apart(connection, work);
+        let result = connection.and_then(|connection| apart(connection, work));
         // Whoever asked may have gone.
-        Box::new(move |committed| drop(reply.send(committed.and(result))))
+        Box::new(move |committed| drop(reply.send(result.and_then(|result| committed.map(|()| result)))))
     })
 }
 
@@ -31,8 +32,13 @@ fn apart<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<T,
     connection.execute_batch("SAVEPOINT job")?;
     let result = work(connection);
     let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-    connection.execute_batch(end)?;
-    result
+    let ended = connection.execute_batch(end);
+    if ended.is_err() && !connection.is_autocommit() {
+        // What cannot be undone alone is undone with the rest.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    // Why it failed matters more than that there was nothing left to undo.
+    result.and_then(|result| Ok(ended.map(|()| result)?))
 }
 
 /// Starts the thread. It ends when nobody can ask any more.
@@ -40,18 +46,28 @@ pub(super) fn start(connection: Connection) -> io::Result<mpsc::Sender<Job>> {
     let (jobs, waiting) = mpsc::channel::<Job>();
     thread::Builder::new().name("channels-ledger".to_owned()).spawn(move || {
         while let Ok(first) = waiting.recv() {
-            let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(Error::from);
-            let jobs = std::iter::once(first).chain(waiting.try_iter()).take(SHARED);
-            let after: Vec<After> = jobs.map(|job| job(&connection)).collect();
-            let committed = begun.and_then(|()| Ok(connection.execute_batch("COMMIT")?));
-            if committed.is_err() {
-                // There may be nothing to undo.
-                let _ = connection.execute_batch("ROLLBACK");
-            }
-            for tell in after {
-                tell(committed.clone());
-            }
+            share(&connection, std::iter::once(first).chain(waiting.try_iter()).take(SHARED));
         }
     })?;
     Ok(jobs)
+}
+
+/// Does jobs in one transaction. A failure such as a full disk undoes all of it at once, and then what comes after must
+/// not be done at all: outside of the transaction it would stay although its failure is told.
+fn share(connection: &Connection, jobs: impl Iterator<Item = Job>) {
+    let mut begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(Error::from);
+    let mut after = Vec::new();
+    for job in jobs {
+        after.push(job(begun.clone().map(|()| connection)));
+        if begun.is_ok() && connection.is_autocommit() {
+            begun = Err(Error::Undone);
+        }
+    }
+    let committed = begun.and_then(|()| Ok(connection.execute_batch("COMMIT")?));
+    if committed.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    for tell in after {
+        tell(committed.clone());
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 use protocol::{Millis, SessionId};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Adapter, Content, Place, Post, Update,
+    courier::Showing,
     ledger::{self, Kept, Ledger, Paired, Roles, State},
     settings::Busy,
     words,
@@ -87,12 +88,17 @@ impl Lane {
     /// prompts that the server has are taken up, not sent again.
     pub(super) async fn run(mut self) {
         let mut rest = FIRST_REST;
-        while let Err(error) = self.work().await {
+        loop {
+            let began = Instant::now();
+            let Err(error) = self.work().await else { return };
             tracing::error!(place = %self.place, %error, "the ledger failed; this place has to wait");
             self.run = None;
             self.waiting.clear();
             self.has_news = true;
-            sleep(rest).await;
+            self.desk().couriers.show(&self.place, Showing::default());
+            rest = if began.elapsed() > LONGEST_REST { FIRST_REST } else { rest };
+            // News were stored: it works again.
+            let _ = timeout(rest, self.wakes.recv()).await;
             rest = (rest * 2).min(LONGEST_REST);
         }
     }

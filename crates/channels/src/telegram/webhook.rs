@@ -80,11 +80,8 @@ impl Telegram {
         let Ok(bot) = self.bot().await else { return Reply::failed() };
         let Some(update) = poll::read(bot, update, inbox) else { return Reply::done() };
         match inbox.accept(update).await {
-            Ok(_) => Reply::done(),
-            Err(error) => {
-                tracing::error!(%error, "an update of Telegram could not be stored");
-                Reply::failed()
-            }
+            Ok(()) => Reply::done(),
+            Err(_) => Reply::failed(),
         }
     }
 }

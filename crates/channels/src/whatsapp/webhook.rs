@@ -73,7 +73,7 @@ impl WhatsApp {
             Ok(true) => Reply::done(),
             Ok(false) => Reply::failed(),
             Err(error) => {
-                tracing::error!(%error, "an update of WhatsApp could not be stored");
+                tracing::error!(%error, "a call of WhatsApp could not be stored; it will come again");
                 Reply::failed()
             }
         }

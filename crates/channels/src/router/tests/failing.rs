@@ -1,4 +1,4 @@
-//! When the server is not there, or not any more.
+//! When the server is not there, or not any more; and when the ledger cannot be written.
 
 use std::time::Duration;
 
@@ -89,4 +89,41 @@ async fn a_stream_that_breaks_is_taken_up_and_half_an_answer_is_not_the_answer()
     world.server.step(&prompt, &[json!({ "type": "text", "text": "and half." })]);
     world.server.idle(&prompt.session);
     world.heard("Half\n\nand half.").await;
+}
+
+#[tokio::test]
+async fn a_message_is_answered_when_there_is_space_again() {
+    let mut world = World::new().await;
+    // What fails is that a prompt is made of it, and then that somebody was heard.
+    for (change, table) in [("UPDATE", "updates"), ("INSERT", "places")] {
+        let number = world.server.prompts().len();
+        world.ledger.refuse(change, table, "true").await;
+        world.say("hi").await;
+        world.tried().await;
+        assert_eq!(world.server.prompts().len(), number, "nothing is run that is not noted");
+        world.ledger.relent().await;
+        world.pass(Duration::from_secs(1)).await;
+        let prompt = world.server.prompt(number).await;
+        world.server.answer(&prompt, table);
+        world.heard(table).await;
+        world.rest().await;
+    }
+    assert_eq!(world.texts(), ["updates", "places"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_noted_is_given_once() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("hi").await;
+    world.settled().await;
+    world.ledger.refuse("INSERT", "posts", "true").await;
+    world.server.answer(&prompt, "hello");
+    world.tried().await;
+    assert_eq!(world.chat.count(&place(), "hello"), 0);
+    world.ledger.relent().await;
+    world.pass(Duration::from_secs(1)).await;
+    world.heard("hello").await;
+    world.rest().await;
+    assert_eq!(world.texts(), ["hello"]);
+    assert_eq!(world.server.prompts().len(), 1);
 }

@@ -218,6 +218,15 @@ impl World {
         self.poll(async |world| world.ledger.open_updates(&place()).await.unwrap().iter().any(is_due)).await;
     }
 
+    /// Gives the lane ample time to try what cannot work: the ledger serves whoever asks in turn.
+    pub(super) async fn tried(&self) {
+        for _ in 0..100 {
+            // What shares a commit with what fails, fails, too.
+            self.ledger.seat(&place()).await.ok();
+            self.server.client().health().await.ok();
+        }
+    }
+
     /// Waits until the update with this number, and with it those before, is done.
     pub(super) async fn done(&self, number: u64) {
         let is_it = |kept: &Kept| kept.update.id == number.to_string();
