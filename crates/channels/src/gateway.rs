@@ -10,7 +10,7 @@ use std::{
 
 use client::{Client, Feed, Scope};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Adapter, Fault, Inbox, Place, Settings,
@@ -141,12 +141,13 @@ impl Gateway {
         }
         let _webhooks = self.listener.take().map(|listener| {
             let serving = webhook::serve(listener, self.adapters.clone(), self.inbox.clone());
-            tokio_util::task::AbortOnDropHandle::new(tokio::spawn(serving))
+            AbortOnDropHandle::new(tokio::spawn(serving))
         });
-        let _making_up = tokio_util::task::AbortOnDropHandle::new(tokio::spawn({
-            let inbox = self.inbox.clone();
-            async move { inbox.make_up().await }
-        }));
+        let (inbox, router) = (self.inbox.clone(), self.router.clone());
+        let _beside = [
+            AbortOnDropHandle::new(tokio::spawn(async move { inbox.make_up().await })),
+            AbortOnDropHandle::new(tokio::spawn(async move { router.watch().await })),
+        ];
         for place in self.ledger.open_places().await? {
             self.couriers.wake(&place);
             self.router.attend(place);

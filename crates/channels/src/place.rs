@@ -23,3 +23,24 @@ impl fmt::Display for Place {
         self.thread.as_ref().map_or(Ok(()), |thread| write!(out, "/{thread}"))
     }
 }
+
+impl Place {
+    /// Reads what [`Display`](fmt::Display) writes. No service uses a slash in its names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut names = text.splitn(3, '/').map(str::to_owned);
+        Some(Self { channel: names.next()?, chat: names.next()?, thread: names.next() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for text in ["telegram/-7", "slack/C1/17.2"] {
+            assert_eq!(Place::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Place::parse("telegram"), None);
+    }
+}

@@ -13,6 +13,7 @@ mod commands;
 mod lane;
 mod people;
 mod prompt;
+mod requests;
 mod run;
 mod start;
 mod taps;
@@ -23,14 +24,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use client::{Client, Feed};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{lane::Lane, people::Strangers};
+use self::{lane::Lane, people::Strangers, requests::Note};
 use crate::{Adapter, Place, courier::Couriers, ledger::Ledger, settings};
 
 /// What every lane works with.
@@ -69,6 +70,8 @@ struct Inner {
     strangers: Strangers,
     /// Wakes the lane of a place.
     lanes: Mutex<HashMap<Place, mpsc::Sender<()>>>,
+    /// What lanes have not read yet. A request is noted once or twice, so there are not many.
+    notes: Mutex<HashMap<Place, Vec<Note>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -80,6 +83,7 @@ impl Router {
             desk,
             strangers: Strangers::default(),
             lanes: Mutex::default(),
+            notes: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -119,6 +123,10 @@ impl Router {
 }
 
 impl Inner {
+    fn notes(&self) -> MutexGuard<'_, HashMap<Place, Vec<Note>>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets a lane end, unless there was news in the meantime. Whoever brings news holds the same lock.
     fn leave(&self, place: &Place, wakes: &mut mpsc::Receiver<()>) -> bool {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

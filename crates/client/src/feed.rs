@@ -36,6 +36,8 @@ struct Source {
 #[derive(Default)]
 struct State {
     watchers: HashMap<SessionId, Vec<Watcher>>,
+    /// Those who want to know what people are asked, in whichever session.
+    askers: Vec<Watcher>,
     /// Sessions below one that is watched, with that one.
     roots: HashMap<SessionId, SessionId>,
     /// What the server said when it connected; nothing while it is not.
@@ -72,14 +74,26 @@ impl Feed {
     /// The events of a session and of those below it, and those of no session. They end when the server cannot be
     /// reached any more.
     pub fn watch(&self, session: &SessionId) -> BoxStream<'static, Result<Received, Error>> {
+        self.join(|state, watcher| state.watchers.entry(session.clone()).or_default().push(watcher))
+    }
+
+    /// What people are asked, and what becomes of it, in whichever session. After each `server.connected` something may
+    /// have been missed.
+    pub fn watch_requests(&self) -> BoxStream<'static, Result<Received, Error>> {
+        self.join(|state, watcher| state.askers.push(watcher))
+    }
+
+    fn join(
+        &self,
+        enlist: impl FnOnce(&mut State, Watcher),
+    ) -> BoxStream<'static, Result<Received, Error>> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let mut state = lock(&self.0.state);
         if let Some(connected) = &state.connected {
             // There is room: it is new.
             let _ = sender.try_send(Arc::clone(connected));
         }
-        let watcher = Watcher { events: sender, is_behind: false };
-        state.watchers.entry(session.clone()).or_default().push(watcher);
+        enlist(&mut state, Watcher { events: sender, is_behind: false });
         if state.reading.as_ref().is_none_or(AbortHandle::is_finished) {
             let events = self.0.client.events(self.0.scope, None);
             state.reading = Some(tokio::spawn(read(events, Arc::clone(&self.0.state))).abort_handle());
@@ -107,6 +121,7 @@ async fn read(mut events: crate::EventStream, state: Arc<Mutex<State>>) {
     let mut state = lock(&state);
     state.connected = None;
     state.watchers.clear();
+    state.askers.clear();
     state.roots.clear();
     // Whoever watches from now on begins a new connection.
     state.reading = None;
@@ -118,7 +133,10 @@ impl State {
         match body {
             EventBody::ServerConnected(_) => self.connected = Some(Arc::clone(received)),
             // Nothing to tell, but a chance for those who fell behind when it became quiet.
-            EventBody::ServerHeartbeat(_) => return self.tell_all(None),
+            EventBody::ServerHeartbeat(_) => {
+                self.tell_askers(None);
+                return self.tell_all(None);
+            }
             EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
                 let root = it.info.parent_id.as_ref().and_then(|parent| self.root(parent));
                 if let Some(root) = root.cloned() {
@@ -126,6 +144,9 @@ impl State {
                 }
             }
             _ => {}
+        }
+        if is_request(body) || matches!(body, EventBody::ServerConnected(_)) {
+            self.tell_askers(Some(received));
         }
         match body.session_id() {
             None => self.tell_all(Some(received)),
@@ -175,6 +196,10 @@ impl State {
         for session in gone {
             self.forget(&session);
         }
+    }
+
+    fn tell_askers(&mut self, received: Option<&Arc<Received>>) {
+        self.askers.retain_mut(|asker| asker.take(self.connected.as_ref(), received));
     }
 
     fn forget(&mut self, session: &SessionId) {
@@ -272,6 +297,25 @@ mod tests {
         let mut two = watch(&mut state, "ses_2", 8);
         state.hand_out(&asked("ses_9"));
         assert_eq!((kinds(&mut one).len(), kinds(&mut two).len()), (1, 1));
+    }
+
+    #[test]
+    fn who_wants_to_know_what_is_asked_is_told_in_whichever_session() {
+        let mut state = State::default();
+        let (events, mut receiver) = mpsc::channel(2);
+        state.askers.push(Watcher { events, is_behind: false });
+        let mut one = watch(&mut state, "ses_1", 8);
+        state.hand_out(&received("server.connected", &json!({})));
+        for event in [busy("ses_1"), asked("ses_1"), asked("ses_1")] {
+            state.hand_out(&event);
+        }
+        assert_eq!(kinds(&mut receiver), ["server.connected", "permission.asked"]);
+        assert_eq!(kinds(&mut one).len(), 4, "it takes nothing away from those who watch");
+        state.hand_out(&received("server.heartbeat", &json!({})));
+        assert_eq!(kinds(&mut receiver), ["server.connected"], "something was missed");
+        drop(receiver);
+        state.hand_out(&asked("ses_9"));
+        assert!(state.askers.is_empty());
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl Request {
         }
     }
 
-    fn root(&self) -> Option<&SessionId> {
+    /// The session at the root of the one that waits, where the server says so.
+    pub fn root(&self) -> Option<&SessionId> {
         match self {
             Self::Permission(request) => request.root_id.as_ref(),
             Self::Question(request) => request.root_id.as_ref(),

@@ -220,7 +220,6 @@ impl Courier {
         let result = self.send(&outgoing.post).await;
         if let Err(fault) = &result {
             self.heed(fault);
-            tracing::warn!(place = %self.place, %fault, "a post was not taken");
         }
         self.unnoted = Some((outgoing, result));
         self.note().await
@@ -231,7 +230,10 @@ impl Courier {
         let Some((outgoing, result)) = &self.unnoted else { return Ok(()) };
         match result {
             Ok(sent) => self.couriers.0.ledger.sent(outgoing.id, sent.clone()).await?,
-            Err(fault) => self.put_back(outgoing, fault).await?,
+            Err(fault) => {
+                self.put_back(outgoing, fault).await?;
+                tracing::warn!(place = %self.place, %fault, "a post was not taken");
+            }
         }
         self.unnoted = None;
         Ok(())

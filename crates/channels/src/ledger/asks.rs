@@ -45,12 +45,12 @@ impl Asked {
 }
 
 impl Ledger {
-    /// Stores a request and what is said about it, unless it was shown before. The post is made with the number under
-    /// which the request is stored, which its buttons carry. Says whether it is new.
+    /// Stores a request and what is said about it, unless it was shown before. The posts are made with the number under
+    /// which the request is stored, which the buttons of the last one carry. Says whether it is new.
     pub async fn ask(
         &self,
         ask: Ask,
-        post: impl FnOnce(i64) -> Post + Send + 'static,
+        posts: impl FnOnce(i64) -> Vec<Post> + Send + 'static,
     ) -> Result<bool, Error> {
         let now = self.now();
         self.with(move |tables| {
@@ -63,9 +63,9 @@ impl Ledger {
                 return Ok(false);
             }
             let number = tables.last_insert_rowid();
-            let posts = posts::insert(tables, &ask.place, &[post(number)], now)?;
+            let posts = posts::insert(tables, &ask.place, &posts(number), now)?;
             let change = "UPDATE asks SET post = ? WHERE id = ?";
-            tables.execute(change, params![posts.first(), number])?;
+            tables.execute(change, params![posts.last(), number])?;
             Ok(true)
         })
         .await
@@ -93,6 +93,21 @@ impl Ledger {
                 .prepare_cached("SELECT id, body, post FROM asks WHERE place = ? AND is_open ORDER BY id")?;
             let rows = query.query_map([place], |row| Ok(ask(row)))?;
             rows.map(|row| row?).collect()
+        })
+        .await
+    }
+
+    /// Everything that waits anywhere: the request's id, and where it is shown.
+    pub async fn all_open_asks(&self) -> Result<Vec<(String, Place)>, Error> {
+        self.with(|tables| {
+            let mut query =
+                tables.prepare("SELECT request, json_extract(body, '$.place') FROM asks WHERE is_open")?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+            rows.map(|row| {
+                let (request, place) = row?;
+                Ok((request, serde_json::from_str(&place)?))
+            })
+            .collect()
         })
         .await
     }

@@ -35,6 +35,24 @@ impl Ledger {
         self.with(move |tables| read(tables, &place)).await
     }
 
+    /// The place in which a session is at work, or else the one that talks to it and was heard last.
+    pub async fn place_of(&self, session: &SessionId) -> Result<Option<Place>, Error> {
+        let session = session.clone();
+        self.with(move |tables| {
+            let mut query = tables.prepare_cached(
+                "SELECT place FROM (
+                     SELECT place, 1 AS is_working, id AS latest FROM updates
+                     WHERE state = 'running' AND session = ?1
+                     UNION ALL SELECT place, 0, json_extract(body, '$.heard') FROM places
+                     WHERE json_extract(body, '$.session') = ?1
+                 ) ORDER BY is_working DESC, latest DESC LIMIT 1",
+            )?;
+            let place: Option<String> = query.query_row([session.as_str()], |row| row.get(0)).optional()?;
+            Ok(place.as_deref().and_then(Place::parse))
+        })
+        .await
+    }
+
     /// Changes what a place remembers. Nobody else's change comes between.
     pub async fn change_seat(
         &self,

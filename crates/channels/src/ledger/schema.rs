@@ -78,6 +78,9 @@ CREATE TABLE bookmarks (
     channel TEXT PRIMARY KEY,
     value   TEXT NOT NULL
 ) WITHOUT ROWID;
+", "
+CREATE INDEX places_session ON places (json_extract(body, '$.session'));
+CREATE INDEX updates_running ON updates (session) WHERE state = 'running';
 "];
 
 /// Opens or creates the file, readable by its owner alone, and brings it up to date.

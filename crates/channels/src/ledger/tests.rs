@@ -217,9 +217,10 @@ async fn updates_that_come_together_are_stored_together() {
 async fn a_request_is_shown_once_and_settled_once() {
     let ledger = World::new().open();
     let ask = Ask { place: place(), asked: Asked::Question(question()), answers: Vec::new(), expires: 5 };
-    let shown = |number: i64| Post::text(format!("question {number}"));
+    let shown = |number: i64| vec![Post::text("long"), Post::text(format!("question {number}"))];
     assert!(ledger.ask(ask.clone(), shown).await.unwrap());
     assert!(!ledger.ask(ask.clone(), shown).await.unwrap());
+    assert_eq!(ledger.all_open_asks().await.unwrap(), [("que_1".to_owned(), place())]);
     let (number, open, post) = ledger.open_asks(&place()).await.unwrap().remove(0);
     assert_eq!(open, ask);
     let next = Ask { answers: vec![vec!["yes".into()]], ..ask };
@@ -319,4 +320,22 @@ async fn a_full_disk_is_called_by_its_name() {
         |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 100000", [], |_| Ok(()))?);
     ledger.with(room).await.unwrap();
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
+}
+
+#[tokio::test]
+async fn a_session_is_found_where_it_works_or_was_talked_to_last() {
+    let ledger = World::new().open();
+    let session: protocol::SessionId = "ses_1".parse().unwrap();
+    assert_eq!(ledger.place_of(&session).await.unwrap(), None);
+    let at = |chat: &str| Place { chat: chat.into(), ..place() };
+    for (chat, heard) in [("8", 1), ("9", 2)] {
+        let id = session.clone();
+        let change = move |seat: &mut Seat| (seat.session, seat.heard) = (Some(id), Some(heard));
+        ledger.change_seat(&at(chat), change).await.unwrap();
+    }
+    assert_eq!(ledger.place_of(&session).await.unwrap(), Some(at("9")));
+    ledger.accept(update("a")).await.unwrap();
+    let kept = ledger.open_updates(&place()).await.unwrap();
+    ledger.run(kept[0].id, Run { session: session.clone(), prompt: "msg_1".parse().unwrap() }).await.unwrap();
+    assert_eq!(ledger.place_of(&session).await.unwrap(), Some(place()));
 }

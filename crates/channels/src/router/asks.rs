@@ -52,7 +52,11 @@ impl Lane {
             return self.note_asks().await;
         }
         let session = self.desk().client.session(request.session()).await.ok();
-        let is_child = self.run.as_ref().is_some_and(|run| run.session.as_ref() != Some(request.session()));
+        let here = match self.run.as_ref().and_then(|run| run.session.clone()) {
+            Some(session) => Some(session),
+            None => self.seat().await?.session,
+        };
+        let is_child = here.is_some_and(|here| here != *request.session());
         let child = session.as_ref().filter(|_| is_child).map(|session| session.title.clone());
         let directory = session.map(|session| session.directory);
         let asked = match request {
@@ -72,13 +76,12 @@ impl Lane {
         let shown = ask.clone();
         let mut pieces = self.adapter.split(&text);
         let last = pieces.pop().unwrap_or_default();
-        let first: Vec<Post> = pieces.into_iter().map(Post::text).collect();
-        if !first.is_empty() {
-            self.ledger().say(&self.place, first).await?;
-        }
-        let post =
-            move |number| Post { buttons: taps::buttons(number, &shown, abilities), ..Post::text(last) };
-        self.ledger().ask(ask, post).await?;
+        let first = pieces.into_iter().map(Post::text);
+        let posts = move |number| {
+            let last = Post { buttons: taps::buttons(number, &shown, abilities), ..Post::text(last) };
+            first.chain([last]).collect()
+        };
+        self.ledger().ask(ask, posts).await?;
         self.desk().couriers.wake(&self.place);
         self.note_asks().await
     }

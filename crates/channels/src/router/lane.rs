@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     Desk, Inner,
     command::{self, Command},
+    requests::Note,
     run::{Run, Step},
 };
 use crate::{
@@ -147,6 +148,13 @@ impl Lane {
 
     /// Looks at everything that was not looked at.
     async fn look(&mut self) -> Result<(), ledger::Error> {
+        let notes = self.router.notes().remove(&self.place).unwrap_or_default();
+        for note in notes {
+            match note {
+                Note::Asked(request) => self.ask(*request).await?,
+                Note::Settled(id) => self.settled_elsewhere(&id).await?,
+            }
+        }
         for kept in self.ledger().open_updates(&self.place).await? {
             if self.is_known(kept.id) {
                 continue;

@@ -7,5 +7,6 @@ mod failing;
 mod queueing;
 mod server;
 mod talking;
+mod waiting;
 mod watching;
 mod world;

@@ -6,6 +6,7 @@ use client::{Feed, Scope};
 use protocol::Millis;
 use tempfile::TempDir;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     chat::Chat,
@@ -55,6 +56,7 @@ pub(super) struct World {
     pub(super) ledger: Arc<Ledger>,
     pub(super) router: Router,
     couriers: Couriers,
+    _watching: AbortOnDropHandle<()>,
     directory: TempDir,
     setup: Setup,
     began: Instant,
@@ -96,7 +98,9 @@ impl World {
             allow: BTreeMap::from([("test".to_owned(), setup.allow.clone())]),
             files: directory.path().join("files"),
         });
-        Self { server, chat, ledger, router, couriers, directory, setup, began, updates }
+        let watching = router.clone();
+        let watching = AbortOnDropHandle::new(tokio::spawn(async move { watching.watch().await }));
+        Self { server, chat, ledger, router, couriers, _watching: watching, directory, setup, began, updates }
     }
 
     pub(super) fn files(&self) -> PathBuf {
@@ -105,11 +109,18 @@ impl World {
 
     /// The gateway ends in the middle of whatever it does, and starts again.
     pub(super) async fn crash(self) -> Self {
-        let Self { server, chat, ledger, router, couriers, directory, setup, began, updates } = self;
+        self.crash_while(|_| {}).await
+    }
+
+    /// The same; something happens on the server while there is no gateway.
+    pub(super) async fn crash_while(self, happening: impl FnOnce(&Server)) -> Self {
+        let Self { server, chat, ledger, router, couriers, _watching, directory, setup, began, updates } =
+            self;
         router.stop().await;
         couriers.stop().await;
-        drop((router, couriers));
+        drop((router, couriers, _watching));
         drop(ledger);
+        happening(&server);
         let world = Self::start(server, chat, directory, setup, began, updates);
         for place in world.ledger.open_places().await.unwrap() {
             world.couriers.wake(&place);

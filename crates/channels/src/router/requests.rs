@@ -1,0 +1,129 @@
+//! What is asked in sessions that somebody talks to, whether or not a prompt of theirs runs: a child may go on after its
+//! root is idle, somebody else may have begun the turn, and something may have waited before the gateway came.
+
+use std::time::Duration;
+
+use client::view::Request;
+use futures::StreamExt;
+use protocol::{EventBody, SessionId};
+use tokio::time::sleep;
+
+use super::{Router, start::Failure};
+use crate::Place;
+
+/// How long to wait before the server is asked again that could not be reached; doubles up to the second.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// So deep a child may be below the session that somebody talks to.
+const DEPTH: usize = 16;
+
+/// What a lane has to know about requests.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// Somebody has to answer this.
+    Asked(Box<Request>),
+    /// Nobody has to answer this any more.
+    Settled(String),
+}
+
+impl Router {
+    /// Sees to it that everything is shown that people are asked. Never returns.
+    pub async fn watch(&self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut events = self.0.desk.feed.watch_requests();
+            while let Some(Ok(received)) = events.next().await {
+                let why = match self.note(received.event.body).await {
+                    Ok(()) => {
+                        pause = FIRST_PAUSE;
+                        continue;
+                    }
+                    Err(Failure::Server(error)) => error.to_string(),
+                    Err(Failure::Ledger(error)) => error.to_string(),
+                };
+                tracing::warn!(why, "what the agent asks could not be looked into; this is tried again");
+                // Whoever begins to watch looks at everything.
+                break;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn note(&self, event: EventBody) -> Result<(), Failure> {
+        match event {
+            EventBody::ServerConnected(_) => self.catch_up().await,
+            EventBody::PermissionAsked(request) => self.asked(Request::Permission(request)).await,
+            EventBody::QuestionAsked(request) => self.asked(Request::Question(request)).await,
+            EventBody::PermissionReplied(it) => self.settled(it.request_id.as_str()).await,
+            EventBody::QuestionReplied(it) => self.settled(it.request_id.as_str()).await,
+            EventBody::QuestionRejected(it) => self.settled(it.request_id.as_str()).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The connection is new: what waits now is all that counts.
+    async fn catch_up(&self) -> Result<(), Failure> {
+        let desk = &self.0.desk;
+        // First what is shown: what is asked from now on must not be taken for settled.
+        let shown = desk.ledger.all_open_asks().await?;
+        let permissions = desk.client.permissions().await?.into_iter().map(Request::Permission);
+        let questions = desk.client.questions().await?.into_iter().map(Request::Question);
+        let requests: Vec<Request> = permissions.chain(questions).collect();
+        for (id, place) in shown {
+            if !requests.iter().any(|request| request.id() == id) {
+                self.hand(place, Note::Settled(id));
+            }
+        }
+        for request in requests {
+            self.asked(request).await?;
+        }
+        Ok(())
+    }
+
+    async fn asked(&self, request: Request) -> Result<(), Failure> {
+        if let Some(place) = self.place_of(&request).await? {
+            self.hand(place, Note::Asked(Box::new(request)));
+        }
+        Ok(())
+    }
+
+    async fn settled(&self, id: &str) -> Result<(), Failure> {
+        let shown = self.0.desk.ledger.all_open_asks().await?;
+        if let Some((id, place)) = shown.into_iter().find(|(known, _)| known == id) {
+            self.hand(place, Note::Settled(id));
+        }
+        Ok(())
+    }
+
+    /// The place that talks to the session that asks, or to one above it.
+    async fn place_of(&self, request: &Request) -> Result<Option<Place>, Failure> {
+        let desk = &self.0.desk;
+        let mut next: Option<SessionId> = Some(request.session().clone());
+        for _ in 0..DEPTH {
+            let Some(session) = next else { return Ok(None) };
+            let place = desk.ledger.place_of(&session).await?;
+            if place.is_some() {
+                return Ok(place);
+            }
+            next = match request.root().filter(|root| **root != session) {
+                Some(root) => Some(root.clone()),
+                None if request.root().is_some() => None,
+                None => match desk.client.session(&session).await {
+                    Err(error) if error.status() == Some(404) => None,
+                    found => found?.parent_id,
+                },
+            };
+        }
+        Ok(None)
+    }
+
+    /// Leaves a note for the lane of a place.
+    fn hand(&self, place: Place, note: Note) {
+        if self.0.desk.adapters.contains_key(&place.channel) {
+            self.0.notes().entry(place.clone()).or_default().push(note);
+            self.attend(place);
+        }
+    }
+}

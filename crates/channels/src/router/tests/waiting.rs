@@ -1,0 +1,77 @@
+//! What is asked while nothing runs that the person began.
+
+use serde_json::json;
+
+use super::{
+    chat::button,
+    world::{World, ada, place},
+};
+
+/// A world in which a session is known and idle.
+async fn idle() -> (World, String) {
+    let mut world = World::new().await;
+    let prompt = world.prompt("begin").await;
+    world.server.answer(&prompt, "begun");
+    world.heard("begun").await;
+    world.rest().await;
+    (world, prompt.session)
+}
+
+#[tokio::test]
+async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
+    let (mut world, session) = idle().await;
+    world.server.child(&session, "ses_child");
+    world.server.child("ses_child", "ses_grandchild");
+    world.server.ask_permission("per_1", "ses_grandchild", "cargo test");
+    let post = world.heard("cargo test").await;
+    assert!(post.text.contains("Title of ses_grandchild"), "{}", post.text);
+    world.tap(&ada(), &button(&post, "Once")).await;
+    let call = world.server.called("POST /permission/per_1/reply").await;
+    assert!(call.contains("once"), "{call}");
+    world.heard("✅").await;
+    world.rest().await;
+}
+
+#[tokio::test]
+async fn what_waits_when_the_gateway_starts_is_shown() {
+    let (world, session) = idle().await;
+    let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
+    let mut world = world.crash_while(|server| server.ask_question("que_1", &session, &question)).await;
+    world.heard("Which colour?").await;
+    world.said().await;
+    world.say("green").await;
+    let call = world.server.called("POST /question/que_1/reply").await;
+    assert!(call.contains("green"), "{call}");
+    assert_eq!(world.chat.count(&place(), "Which colour?"), 1);
+}
+
+#[tokio::test]
+async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() {
+    let (world, session) = idle().await;
+    let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
+    world.server.ask_question("que_1", &session, &question);
+    world.heard("Which colour?").await;
+    world.said().await;
+    world.server.settle_question("que_1", &session);
+    world.heard("elsewhere").await;
+    world.rest().await;
+    // The same while the gateway is away.
+    world.server.ask_question("que_2", &session, &question);
+    world.chat.until_count(&place(), "❓", 1).await;
+    world.said().await;
+    let world = world.crash_while(|server| server.lose_request("que_2")).await;
+    world.chat.until_count(&place(), "❓", 0).await;
+}
+
+#[tokio::test]
+async fn what_is_asked_in_sessions_of_others_is_not_shown() {
+    let (mut world, session) = idle().await;
+    let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
+    world.server.child("ses_9", "ses_10");
+    for (id, session) in [("que_1", "ses_9"), ("que_2", "ses_10")] {
+        world.server.ask_question(id, session, &question);
+    }
+    world.server.ask_question("que_3", &session, &json!([{ "question": "Mine?", "header": "", "options": [] }]));
+    world.heard("Mine?").await;
+    assert_eq!(world.chat.count(&place(), "Which colour?"), 0);
+}
