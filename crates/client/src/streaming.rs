@@ -154,34 +154,31 @@ impl Client {
     /// The same, on events that somebody else receives; they have to begin with `server.connected`.
     pub async fn prompt_streaming_on(
         &self,
-        mut events: BoxStream<'static, Result<Received, Error>>,
+        events: BoxStream<'static, Result<Received, Error>>,
         session: &SessionId,
         mut prompt: PromptInput,
         pace: Pace,
     ) -> Result<PromptStream, Error> {
-        timeout(CONNECT, connected(&mut events)).await.map_err(|_| Error::Timeout)??;
-        let id = prompt.message_id.get_or_insert_with(crate::id::message).clone();
+        let stream = self.listen(&mut prompt, session, events, pace).await?;
         self.prompt_async(session, &prompt).await?;
-        Ok(PromptStream::new(self, events, session, id, pace))
+        Ok(stream)
     }
 
     /// The same for a prompt that has an id and may have been sent before, by a process that is gone: what the server
     /// has is not sent again but reported on, even if it is answered already.
     pub async fn take_up_streaming_on(
         &self,
-        mut events: BoxStream<'static, Result<Received, Error>>,
+        events: BoxStream<'static, Result<Received, Error>>,
         session: &SessionId,
         mut prompt: PromptInput,
         pace: Pace,
     ) -> Result<PromptStream, Error> {
-        timeout(CONNECT, connected(&mut events)).await.map_err(|_| Error::Timeout)??;
-        let id = prompt.message_id.get_or_insert_with(crate::id::message).clone();
-        let is_known = match self.message(session, &id).await {
+        let mut stream = self.listen(&mut prompt, session, events, pace).await?;
+        let is_known = match self.message(session, stream.prompt()).await {
             Ok(_) => true,
             Err(error) if matches!(error.status(), Some(400..=499)) => false,
             Err(error) => return Err(error),
         };
-        let mut stream = PromptStream::new(self, events, session, id, pace);
         if is_known {
             stream.catch_up().await;
             stream.end_what_is_over().await;
@@ -190,6 +187,19 @@ impl Client {
             self.prompt_async(session, &prompt).await?;
         }
         Ok(stream)
+    }
+
+    /// Waits until the server tells everything, and gets ready to report on a prompt, which gets an id if it has none.
+    async fn listen(
+        &self,
+        prompt: &mut PromptInput,
+        session: &SessionId,
+        mut events: BoxStream<'static, Result<Received, Error>>,
+        pace: Pace,
+    ) -> Result<PromptStream, Error> {
+        timeout(CONNECT, connected(&mut events)).await.map_err(|_| Error::Timeout)??;
+        let id = prompt.message_id.get_or_insert_with(crate::id::message).clone();
+        Ok(PromptStream::new(self, events, session, id, pace))
     }
 }
 
