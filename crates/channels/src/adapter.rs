@@ -25,6 +25,11 @@ pub trait Adapter: Send + Sync {
     /// What it can do.
     fn abilities(&self) -> Abilities;
 
+    /// How much time there should be between two edits of a message in a place, where that differs from place to place.
+    fn edit_pace(&self, _place: &Place) -> Option<Duration> {
+        self.abilities().edit
+    }
+
     /// Receives updates and puts each into the inbox before it is acknowledged, until dropped. Connections that break
     /// are made anew. Returns only if there is no use in going on, for instance because the token is wrong. An adapter
     /// that receives by webhook alone registers it if it has to, and then waits forever.

@@ -32,6 +32,7 @@ use crate::{
     adapter::Answer,
     settings,
     webhook::{Call, Reply},
+    words,
 };
 
 const CHANNEL: &str = "telegram";
@@ -39,8 +40,9 @@ const CHANNEL: &str = "telegram";
 /// "Is typing" is shown for five seconds.
 const TYPING: Duration = Duration::from_secs(4);
 
-/// Twenty messages and edits a minute are allowed in a group.
-const EDITS: Duration = Duration::from_secs(3);
+/// About one message or edit a second is allowed in a chat of two, and twenty a minute in a group.
+const EDITS: Duration = Duration::from_secs(1);
+const EDITS_IN_GROUPS: Duration = Duration::from_secs(3);
 
 /// More would not be shown by all programs that people use.
 const BUTTONS: usize = 60;
@@ -48,22 +50,6 @@ const BUTTONS: usize = 60;
 /// What a bot can fetch, and what it can send.
 const MAX_DOWNLOAD: u64 = 20 << 20;
 const MAX_UPLOAD: u64 = 50 << 20;
-
-/// What is offered to people who type a slash.
-const COMMANDS: [(&str, &str); 12] = [
-    ("status", "What the agent does right now"),
-    ("cancel", "Stop what it does"),
-    ("stop", "Stop, and drop what waits"),
-    ("new", "Begin a new session"),
-    ("sessions", "List the sessions"),
-    ("use", "Go on with a session of the list"),
-    ("model", "List or choose models"),
-    ("agent", "List or choose agents"),
-    ("last", "The last answer again"),
-    ("diff", "What was changed, as a file"),
-    ("skip", "Dismiss a question"),
-    ("help", "What can be done here"),
-];
 
 /// A bot of Telegram.
 pub struct Telegram {
@@ -105,8 +91,9 @@ impl Telegram {
             // If this fails and matters, polls will say so.
             None => best_effort(self.api.call("deleteWebhook", &json!({})).await, "deleteWebhook"),
         }
-        let command = |(name, words): (&str, &str)| json!({"command": name, "description": words});
-        let commands = json!({"commands": COMMANDS.map(command)});
+        // What is offered to people who type a slash.
+        let commands = words::COMMANDS.map(|(name, _, what)| json!({"command": name, "description": what}));
+        let commands = json!({"commands": commands});
         best_effort(self.api.call("setMyCommands", &commands).await, "setMyCommands");
         Ok(bot)
     }
@@ -175,13 +162,18 @@ impl Adapter for Telegram {
     fn abilities(&self) -> Abilities {
         Abilities {
             typing: Some(TYPING),
-            edit: Some(EDITS),
+            edit: Some(EDITS_IN_GROUPS),
             buttons: BUTTONS,
             threads: true,
             streaming: true,
             files: Some(MAX_UPLOAD),
             text: say::TEXT,
         }
+    }
+
+    /// The numbers of groups are negative.
+    fn edit_pace(&self, place: &Place) -> Option<Duration> {
+        Some(if place.chat.starts_with('-') { EDITS_IN_GROUPS } else { EDITS })
     }
 
     fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {

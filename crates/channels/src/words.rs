@@ -14,23 +14,34 @@ pub(crate) use asks::{
 pub(crate) use ends::{failure, outcome, unreachable};
 pub(crate) use lists::{SHOWN, Situation, agents, models, retry, sessions, status};
 
-/// What can be done.
-pub(crate) const HELP: &str = "\
-Write what you want done, and the answer comes here. While the agent works you can use:
+/// The commands: name, how it is used where that is not clear, what it does.
+pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
+    ("status", "", "What the agent does right now"),
+    ("cancel", "", "Stop what it does"),
+    ("stop", "", "Stop, drop what waits, and do not go on by itself"),
+    ("continue", "", "Let it go on by itself again"),
+    ("new", "", "Begin a new session"),
+    ("sessions", "", "List the sessions"),
+    ("use", "/use 2", "Go on with a session of that list, or with an id"),
+    ("model", "/model provider/name", "List the models, or choose one"),
+    ("agent", "/agent name", "List the agents, or choose one"),
+    ("last", "", "The last answer again"),
+    ("diff", "", "What was changed, as a file"),
+    ("skip", "", "Dismiss a question"),
+    ("help", "", "What can be done here"),
+];
 
-/status – what it does right now
-/cancel – stop what it does
-/stop – stop it, drop what waits, and do not go on by itself
-/continue – let it go on by itself again
-/new – begin a new session
-/sessions – list the sessions
-/use 2 – go on with a session of that list (or with an id)
-/model – list the models; /model provider/name chooses one
-/agent – list the agents; /agent name chooses one
-/last – the last answer again
-/diff – what was changed, as a file
-/skip – dismiss a question
-/help – this list";
+/// What can be done.
+pub(crate) fn help() -> String {
+    let mut help =
+        "Write what you want done, and the answer comes here. While the agent works you can use:\n"
+            .to_owned();
+    for (name, usage, what) in COMMANDS {
+        let usage = if usage.is_empty() { String::new() } else { format!(" (`{usage}`)") };
+        help.push_str(&format!("\n/{name} – {what}{usage}"));
+    }
+    help
+}
 
 /// Somebody who was not let in, and how to change that.
 pub(crate) const STRANGER: &str = "I do not know you, so I may not work for you. Whoever runs this server can make a \

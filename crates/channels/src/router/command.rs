@@ -81,6 +81,13 @@ mod tests {
     }
 
     #[test]
+    fn every_command_that_is_offered_is_known() {
+        for (name, ..) in crate::words::COMMANDS {
+            assert!(!matches!(parse(&format!("/{name}")), Some(Command::Unknown(_)) | None), "{name}");
+        }
+    }
+
+    #[test]
     fn a_path_or_a_sentence_is_no_command() {
         for text in ["", "new", "/", "/etc/hosts is wrong", "//", "/2", "say /new"] {
             assert_eq!(parse(text), None, "{text}");

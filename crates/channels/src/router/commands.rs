@@ -52,7 +52,7 @@ impl Lane {
 
     async fn obey(&mut self, kept: &Kept, command: Command, roles: Roles) -> Said {
         match command {
-            Command::Help | Command::Pair(_) => Ok(posts(&*self.adapter, words::HELP)),
+            Command::Help | Command::Pair(_) => Ok(posts(&*self.adapter, &words::help())),
             Command::Unknown(name) => Ok(say(words::unknown_command(&name))),
             Command::New => self.begin_anew().await,
             Command::Cancel => self.cancel().await,

@@ -181,7 +181,7 @@ async fn an_unknown_command_is_never_a_prompt() {
     world.say("/dance").await;
     world.heard("There is no command /dance. /help lists them.").await;
     world.say("/help").await;
-    world.heard("/sessions – list the sessions").await;
+    world.heard("/sessions – List the sessions").await;
     world.rest().await;
     assert!(world.server.prompts().is_empty());
 }

@@ -198,3 +198,10 @@ async fn a_file_is_fetched_up_to_a_limit() {
     let gone = Attachment { reference: "gone".into(), ..unsized_file };
     assert!(matches!(gateway.adapter.download(&gone, 1_000).await, Err(Fault::Refused(_))));
 }
+
+#[tokio::test]
+async fn a_chat_of_two_is_edited_more_often_than_a_group() {
+    let adapter = World::new().await.adapter();
+    let pace = |chat: &str| adapter.edit_pace(&Place { chat: chat.to_owned(), ..place() }).unwrap();
+    assert_eq!((pace("7").as_secs(), pace("-7").as_secs(), pace("-1007").as_secs()), (1, 3, 3));
+}
