@@ -1,5 +1,7 @@
 //! What the agent asks, as it was shown in a place, until it is answered.
 
+use std::collections::BTreeSet;
+
 use protocol::{
     Millis,
     request::{PermissionRequest, QuestionRequest},
@@ -20,6 +22,9 @@ pub struct Ask {
     /// The answers so far: one list for each question that was answered.
     #[serde(default)]
     pub answers: Vec<Vec<String>>,
+    /// What is marked so far of what the question at hand offers, where several may be chosen.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub marked: BTreeSet<usize>,
     /// When it is given up.
     pub expires: Millis,
 }
@@ -79,6 +84,17 @@ impl Ledger {
             let posts = posts::insert(tables, &ask.place, &[post], now)?;
             let change = "UPDATE asks SET body = ?, post = ? WHERE id = ? AND is_open";
             tables.execute(change, params![serde_json::to_string(&ask)?, posts.first(), number])?;
+            tables.execute("UPDATE updates SET state = 'done' WHERE id = ?", [by])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes what is marked of an open request. The update that did so is done with that: it must not undo it.
+    pub async fn mark_choice(&self, number: i64, ask: Ask, by: UpdateId) -> Result<(), Error> {
+        self.with(move |tables| {
+            let change = "UPDATE asks SET body = ? WHERE id = ? AND is_open";
+            tables.execute(change, params![serde_json::to_string(&ask)?, number])?;
             tables.execute("UPDATE updates SET state = 'done' WHERE id = ?", [by])?;
             Ok(())
         })

@@ -1,6 +1,9 @@
 //! What the ledger promises, on a real file.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use protocol::request::QuestionRequest;
 use serde_json::json;
@@ -216,7 +219,13 @@ async fn updates_that_come_together_are_stored_together() {
 #[tokio::test]
 async fn a_request_is_shown_once_and_settled_once() {
     let ledger = World::new().open();
-    let ask = Ask { place: place(), asked: Asked::Question(question()), answers: Vec::new(), expires: 5 };
+    let ask = Ask {
+        place: place(),
+        asked: Asked::Question(question()),
+        answers: Vec::new(),
+        marked: BTreeSet::new(),
+        expires: 5,
+    };
     let shown = |number: i64| vec![Post::text("long"), Post::text(format!("question {number}"))];
     assert!(ledger.ask(ask.clone(), shown).await.unwrap());
     assert!(!ledger.ask(ask.clone(), shown).await.unwrap());

@@ -1,5 +1,7 @@
 //! What the agent asks: shown once, answered once, and given up in time.
 
+use std::collections::BTreeSet;
+
 use client::view::Request;
 use protocol::{
     Millis,
@@ -72,7 +74,13 @@ impl Lane {
             }
             Asked::Question(request) => self.question_text(request, 0, child.as_deref()),
         };
-        let ask = Ask { place: self.place.clone(), asked, answers: Vec::new(), expires: self.deadline() };
+        let ask = Ask {
+            place: self.place.clone(),
+            asked,
+            answers: Vec::new(),
+            marked: BTreeSet::new(),
+            expires: self.deadline(),
+        };
         let shown = ask.clone();
         let mut pieces = self.adapter.split(&text);
         let last = pieces.pop().unwrap_or_default();
@@ -89,8 +97,9 @@ impl Lane {
     fn question_text(&self, request: &QuestionRequest, index: usize, child: Option<&str>) -> String {
         let abilities = self.adapter.abilities();
         let question = request.questions.get(index);
-        let has_buttons = question
-            .is_some_and(|question| !taps::question_buttons(0, index, question, &[], abilities).is_empty());
+        let has_buttons = question.is_some_and(|question| {
+            !taps::question_buttons(0, index, question, &BTreeSet::new(), abilities).is_empty()
+        });
         words::question(request, index, child, has_buttons)
     }
 
@@ -109,7 +118,6 @@ impl Lane {
     async fn note_asks(&mut self) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         self.expiry = opens.iter().map(|open| open.ask.expires).min();
-        self.chosen.retain(|(number, _), _| opens.iter().any(|open| open.number == *number));
         if let Some(run) = &mut self.run {
             run.board.note_asking(!opens.is_empty());
         }
@@ -223,7 +231,7 @@ impl Lane {
         outcome: String,
     ) -> Result<Effect, ledger::Error> {
         let index = answers.len();
-        let ask = Ask { answers, expires: self.deadline(), ..open.ask };
+        let ask = Ask { answers, marked: BTreeSet::new(), expires: self.deadline(), ..open.ask };
         let text = if let Asked::Question(request) = &ask.asked {
             self.question_text(request, index, None)
         } else {

@@ -1,10 +1,6 @@
 //! One place: looks at what people do there, in order, and decides what becomes of it.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use protocol::{Millis, SessionId};
 use tokio::{
@@ -50,8 +46,6 @@ pub(super) struct Lane {
     pub(super) expiry: Option<Millis>,
     /// Sessions as they were listed last, for choosing by number.
     pub(super) listed: Vec<SessionId>,
-    /// What was chosen so far of a question with several answers, by request and question.
-    pub(super) chosen: HashMap<(i64, usize), BTreeSet<usize>>,
     /// Whether there may be updates that were not looked at.
     pub(super) has_news: bool,
 }
@@ -72,7 +66,6 @@ impl Lane {
             waiting: Vec::new(),
             expiry: None,
             listed: Vec::new(),
-            chosen: HashMap::new(),
             has_news: true,
         }
     }
@@ -106,6 +99,7 @@ impl Lane {
 
     async fn work(&mut self) -> Result<(), ledger::Error> {
         self.reconcile().await?;
+        self.show_marks().await?;
         loop {
             if std::mem::take(&mut self.has_news) {
                 self.look().await?;

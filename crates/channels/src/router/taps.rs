@@ -57,7 +57,7 @@ pub(super) fn buttons(number: i64, ask: &Ask, abilities: Abilities) -> Vec<Butto
         Asked::Question(request) => {
             let index = ask.answers.len();
             let question = request.questions.get(index);
-            question.map(|it| question_buttons(number, index, it, &[], abilities)).unwrap_or_default()
+            question.map(|it| question_buttons(number, index, it, &ask.marked, abilities)).unwrap_or_default()
         }
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn question_buttons(
     number: i64,
     index: usize,
     question: &Question,
-    chosen: &[usize],
+    marked: &BTreeSet<usize>,
     abilities: Abilities,
 ) -> Vec<Button> {
     let is_multiple = question.multiple == Some(true);
@@ -85,7 +85,7 @@ pub(super) fn question_buttons(
         return Vec::new();
     }
     let options = question.options.iter().enumerate().map(|(option, it)| {
-        let mark = if chosen.contains(&option) { "✓ " } else { "" };
+        let mark = if marked.contains(&option) { "✓ " } else { "" };
         button(format!("{mark}{}", it.label), format!("q.{number}.{index}.{option}"))
     });
     let enough = is_multiple.then(|| button("Done", format!("q.{number}.{index}.enough")));
@@ -132,15 +132,14 @@ impl Lane {
                 let Some(question) = request.questions.get(index) else { return Ok(GONE) };
                 let Some(picked) = question.options.get(option) else { return Ok(GONE) };
                 if question.multiple == Some(true) {
-                    self.toggle(&open, index, option);
+                    self.toggle(open, option, kept).await?;
                     return Ok(None);
                 }
                 Verdict::Answer(vec![picked.label.clone()])
             }
             (Asked::Question(request), Choice::Enough(index)) if index == open.ask.answers.len() => {
                 let Some(question) = request.questions.get(index) else { return Ok(GONE) };
-                let chosen = self.chosen.get(&(open.number, index)).cloned().unwrap_or_default();
-                let labels = chosen.iter().filter_map(|option| question.options.get(*option));
+                let labels = open.ask.marked.iter().filter_map(|option| question.options.get(*option));
                 let labels: Vec<String> = labels.map(|option| option.label.clone()).collect();
                 if labels.is_empty() {
                     return Ok(Some("Choose something first."));
@@ -156,17 +155,28 @@ impl Lane {
         })
     }
 
-    /// Chooses something of what may be chosen together, or takes that back, and shows it.
-    fn toggle(&mut self, open: &Open, index: usize, option: usize) {
-        let chosen: &mut BTreeSet<usize> = self.chosen.entry((open.number, index)).or_default();
-        if !chosen.remove(&option) {
-            chosen.insert(option);
+    /// Marks something of what may be chosen together, or takes that back, and shows it.
+    async fn toggle(&self, mut open: Open, option: usize, kept: &Kept) -> Result<(), ledger::Error> {
+        if !open.ask.marked.remove(&option) {
+            open.ask.marked.insert(option);
         }
-        let chosen: Vec<usize> = chosen.iter().copied().collect();
+        self.ledger().mark_choice(open.number, open.ask.clone(), kept.id).await?;
+        self.show_mark(&open);
+        Ok(())
+    }
+
+    /// Shows what is marked. The gateway may have gone before that was seen.
+    pub(super) async fn show_marks(&self) -> Result<(), ledger::Error> {
+        for open in self.open_asks().await?.iter().filter(|open| !open.ask.marked.is_empty()) {
+            self.show_mark(open);
+        }
+        Ok(())
+    }
+
+    fn show_mark(&self, open: &Open) {
         let (Asked::Question(request), Some(post)) = (&open.ask.asked, open.post) else { return };
-        let Some(question) = request.questions.get(index) else { return };
-        let buttons = question_buttons(open.number, index, question, &chosen, self.adapter.abilities());
-        let text = crate::words::question(request, index, None, true);
+        let text = crate::words::question(request, open.ask.answers.len(), None, true);
+        let buttons = buttons(open.number, &open.ask, self.adapter.abilities());
         self.desk().couriers.replace(&self.place, post, Post { buttons, ..Post::text(text) });
     }
 }
@@ -207,7 +217,7 @@ mod tests {
         let tokens = permission_buttons(number, abilities(3, true));
         let choices: Vec<_> = tokens.iter().map(|it| parse(&it.token).unwrap()).collect();
         assert_eq!(choices[2], Tap { number, choice: Choice::Permission(PermissionReply::Reject) });
-        let tokens = question_buttons(number, 7, &question(25, true), &[], abilities(26, true));
+        let tokens = question_buttons(number, 7, &question(25, true), &BTreeSet::new(), abilities(26, true));
         assert_eq!(parse(&tokens[24].token), Some(Tap { number, choice: Choice::Option(7, 24) }));
         assert_eq!(parse(&tokens[25].token), Some(Tap { number, choice: Choice::Enough(7) }));
         assert!(tokens.iter().all(|it| it.token.len() <= 40 && it.token.is_ascii()));
@@ -222,7 +232,9 @@ mod tests {
 
     #[test]
     fn there_are_buttons_only_where_all_fit_and_work() {
-        let count = |question: &Question, abilities| question_buttons(1, 0, question, &[], abilities).len();
+        let count = |question: &Question, abilities| {
+            question_buttons(1, 0, question, &BTreeSet::new(), abilities).len()
+        };
         assert_eq!(count(&question(3, false), abilities(3, false)), 3);
         assert_eq!(count(&question(4, false), abilities(3, true)), 0);
         assert_eq!(count(&question(3, true), abilities(3, true)), 0, "there has to be room for Done");
@@ -233,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_chosen_is_marked() {
-        let buttons = question_buttons(1, 0, &question(2, true), &[1], abilities(10, true));
+        let buttons = question_buttons(1, 0, &question(2, true), &BTreeSet::from([1]), abilities(10, true));
         assert_eq!(buttons[1].label, "✓ Choice 1");
         assert_eq!(buttons[0].label, "Choice 0");
     }

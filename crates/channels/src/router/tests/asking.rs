@@ -288,3 +288,19 @@ async fn questions_are_asked_even_where_nothing_else_is_told() {
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
     asked(&mut world, &json!([colours(false, true)])).await;
 }
+
+#[tokio::test]
+async fn what_was_marked_before_a_restart_is_marked_after_it() {
+    let mut world = World::new().await;
+    asked(&mut world, &json!([colours(true, false)])).await;
+    let post = world.heard("Which colour?").await;
+    world.tap(&ada(), &button(&post, "Blue")).await;
+    world.chat.until_button(&place(), "✓ Blue").await;
+    let mut world = world.crash().await;
+    let post = world.chat.until_button(&place(), "✓ Blue").await;
+    world.tap(&ada(), &button(&post, "Red")).await;
+    let post = world.chat.until_button(&place(), "✓ Red").await;
+    world.tap(&ada(), &button(&post, "Done")).await;
+    let call = world.server.called("POST /question/que_1/reply").await;
+    assert!(call.ends_with(r#"{"answers":[["Red","Blue"]]}"#), "{call}");
+}
