@@ -10,6 +10,8 @@ export const telegram = {
   name: "telegram",
   // The method that says something.
   send: "sendMessage",
+  // What was said can be taken away again.
+  takesBack: true,
   secrets: [TELEGRAM],
   options: () => ({ token: TELEGRAM }),
   chat: (number) => ({ chat: String(5_000 + number) }),
@@ -21,6 +23,7 @@ const SLACK = { botToken: "xoxb-not-a-token", appToken: "xapp-not-a-token" }
 export const slack = {
   name: "slack",
   send: "chat.postMessage",
+  takesBack: true,
   secrets: Object.values(SLACK),
   options: () => SLACK,
   chat: (number) => ({ chat: `D${5_000 + number}` }),

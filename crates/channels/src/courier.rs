@@ -1,8 +1,8 @@
 //! Says everything that is said in a place: one task per place, while there is something to say or to show.
 //!
 //! Because there is only one, posts keep their order, and when the service asks to wait, the whole place waits. What
-//! has to be said comes from the ledger and is marked before it is sent; what is only shown (typing, the message that
-//! tells what is being done) is never stored, and the newest wins.
+//! has to be said comes from the ledger and is marked before it is sent; of what is only shown (typing, the message that
+//! tells what is being done) the newest wins, and nothing is stored but which message that is.
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod people;
 mod places;
 mod posts;
 mod schema;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -83,10 +83,7 @@ impl Feed {
         self.join(|state, watcher| state.askers.push(watcher))
     }
 
-    fn join(
-        &self,
-        enlist: impl FnOnce(&mut State, Watcher),
-    ) -> BoxStream<'static, Result<Received, Error>> {
+    fn join(&self, enlist: impl FnOnce(&mut State, Watcher)) -> BoxStream<'static, Result<Received, Error>> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let mut state = lock(&self.0.state);
         if let Some(connected) = &state.connected {

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use super::{work::DOUBT, *};
+use super::{
+    work::{DOUBT, OVER},
+    *,
+};
 use crate::{
     Abilities, Attachment, Content, Fault, Inbox, Sender, Sent, Update,
     adapter::Answer,
@@ -241,4 +244,34 @@ async fn what_was_sent_and_could_not_be_noted_is_not_doubted() {
     tokio::time::resume();
     world.say(&["two"]).await;
     assert_eq!(world.service.until("send two").await, ["send one", "send two"]);
+}
+
+#[tokio::test]
+async fn what_a_gateway_that_died_has_shown_is_taken_away_by_the_next() {
+    let refused = Fault::Refused("message can't be deleted".into());
+    for (faults, last) in [(vec![], "remove a".to_owned()), (vec![refused], format!("edit a -> {OVER}"))] {
+        let world = World::new(Service::new(true, []));
+        world.show("a");
+        world.service.until("send a").await;
+        while world.ledger.shown(&place()).await.unwrap().is_none() {}
+        world.couriers.stop().await;
+        assert_eq!(world.ledger.open_places().await.unwrap(), [place()]);
+        lock(&world.service.faults).extend(faults);
+        let adapter: Arc<dyn Adapter> = Arc::clone(&world.service) as Arc<dyn Adapter>;
+        let next = Couriers::new(Arc::clone(&world.ledger), &[adapter]);
+        next.wake(&place());
+        world.service.until(&last).await;
+        while !world.ledger.open_places().await.unwrap().is_empty() {}
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_took_the_place_of_its_preview_is_not_taken_away() {
+    let world = World::new(Service::new(true, []));
+    world.couriers.show(&place(), Showing { preview: Some("Hel".to_owned()), ..Showing::default() });
+    world.service.until("send Hel").await;
+    world.ledger.say(&place(), vec![Post { is_answer: true, ..Post::text("Hello.") }]).await.unwrap();
+    world.couriers.wake(&place());
+    world.service.until("edit Hel -> Hello.").await;
+    assert_eq!(world.ledger.shown(&place()).await.unwrap(), None);
 }

@@ -24,6 +24,9 @@ const OUT_OF_ORDER: Duration = Duration::from_secs(5);
 /// Said when nobody knows whether a post arrived.
 pub(super) const DOUBT: &str = "⚠️ My last message may not have arrived. /last sends the last answer again.";
 
+/// What the message that told what is being done says in the end, if it cannot be taken away.
+pub(super) const OVER: &str = "☑️ Done.";
+
 /// The message that tells what is being done.
 struct Status {
     sent: Sent,
@@ -75,6 +78,7 @@ impl Courier {
 
     /// Works until there is nothing to say and nothing to show.
     pub(super) async fn run(mut self) {
+        self.take_over().await;
         loop {
             self.take_orders().await;
             if !self.is_quiet() {
@@ -88,6 +92,14 @@ impl Courier {
                 () = self.desk.bell.notified() => {}
                 () = async { match next { Some(at) => sleep_until(at).await, None => std::future::pending().await } } => {}
             }
+        }
+    }
+
+    /// A gateway that is gone may have left a message behind that tells what is being done.
+    async fn take_over(&mut self) {
+        match self.couriers.0.ledger.shown(&self.place).await {
+            Ok(shown) => self.status = shown.map(|sent| Status { sent, text: String::new() }),
+            Err(error) => tracing::warn!(place = %self.place, %error, "what is shown could not be found"),
         }
     }
 
@@ -259,10 +271,16 @@ impl Courier {
     async fn send(&mut self, post: &Post) -> Result<Sent, Fault> {
         if let Some(status) = self.status.take_if(|_| post.is_answer && self.showing.preview.is_some()) {
             self.showing = Showing { is_working: self.showing.is_working, ..Showing::default() };
-            match self.adapter.edit(&self.place, &status.sent, post).await {
-                Ok(()) => return Ok(status.sent),
-                // It was certainly not replaced by the answer, which can still be said.
-                Err(Fault::Refused(_) | Fault::Closed(_)) => {}
+            let sent = status.sent.clone();
+            // First this: whoever comes after a crash must not take the answer for what can be taken away.
+            let replaced = match self.couriers.0.ledger.forget_shown(&self.place).await {
+                Ok(()) => self.adapter.edit(&self.place, &sent, post).await,
+                Err(error) => Err(Fault::Unreachable(error.to_string())),
+            };
+            match replaced {
+                Ok(()) => return Ok(sent),
+                // It was certainly not replaced by the answer, which can still be said, and is taken away.
+                Err(Fault::Refused(_) | Fault::Closed(_)) => self.status = Some(status),
                 Err(fault) => {
                     self.status = Some(status);
                     return Err(fault);
@@ -327,36 +345,55 @@ impl Courier {
     }
 
     async fn show_status(&mut self) {
-        let Some(pace) = self.adapter.abilities().edit else { return self.say_line().await };
+        let Some(pace) = self.adapter.edit_pace(&self.place) else { return self.say_line().await };
         if !self.wants_status() || Instant::now() < self.status_at || self.is_quiet() {
             return;
         }
-        let wanted = self.wanted();
         self.status_at = Instant::now() + pace;
-        let (status, done) = match (self.status.take(), wanted) {
-            (None, Some(text)) => match self.adapter.send(&self.place, &Post::text(text.clone())).await {
-                Ok(sent) => (Some(Status { sent, text }), Ok(())),
-                Err(fault) => (None, Err(fault)),
-            },
-            (Some(status), Some(text)) => {
-                let done = self.adapter.edit(&self.place, &status.sent, &Post::text(text.clone())).await;
-                let text = if done.is_ok() { text } else { status.text };
-                (Some(Status { sent: status.sent, text }), done)
-            }
-            (Some(status), None) => {
-                let done = self.adapter.remove(&self.place, &status.sent).await;
-                let again = matches!(done, Err(Fault::Busy { .. }));
-                (Some(status).filter(|_| again), done)
-            }
-            (None, None) => (None, Ok(())),
+        let done = match (self.status.take(), self.wanted()) {
+            (None, Some(text)) => self.begin_status(text).await,
+            (Some(status), Some(text)) => self.change_status(status, text).await,
+            (Some(status), None) => self.end_status(status).await,
+            (None, None) => Ok(()),
         };
-        self.status = status;
         if let Err(fault) = done {
             self.heed(&fault);
             tracing::debug!(place = %self.place, %fault, "the status could not be shown");
             // It is not worth a hurry.
             self.status_at = Instant::now() + pace.max(MAX_DELAY / 12);
         }
+    }
+
+    async fn begin_status(&mut self, text: String) -> Result<(), Fault> {
+        let sent = self.adapter.send(&self.place, &Post::text(text.clone())).await?;
+        if let Err(error) = self.couriers.0.ledger.set_shown(&self.place, &sent).await {
+            tracing::warn!(place = %self.place, %error, "it could not be noted what is shown");
+        }
+        self.status = Some(Status { sent, text });
+        Ok(())
+    }
+
+    async fn change_status(&mut self, status: Status, text: String) -> Result<(), Fault> {
+        let done = self.adapter.edit(&self.place, &status.sent, &Post::text(text.clone())).await;
+        let text = if done.is_ok() { text } else { status.text };
+        self.status = Some(Status { sent: status.sent, text });
+        done
+    }
+
+    async fn end_status(&mut self, status: Status) -> Result<(), Fault> {
+        let mut done = self.adapter.remove(&self.place, &status.sent).await;
+        if matches!(done, Err(Fault::Refused(_))) {
+            done = self.adapter.edit(&self.place, &status.sent, &Post::text(OVER)).await;
+        }
+        if matches!(done, Err(Fault::Busy { .. } | Fault::Unreachable(_))) {
+            self.status = Some(status);
+            return done;
+        }
+        if let Err(error) = self.couriers.0.ledger.forget_shown(&self.place).await {
+            // The next courier finds that it is gone.
+            tracing::warn!(place = %self.place, %error, "it could not be noted that nothing is shown");
+        }
+        done
     }
 
     /// Where nothing can be edited, what is new is said.

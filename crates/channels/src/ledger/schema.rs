@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use super::{Error, file};
 
 /// Each entry brings a file from the version before it to its own.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE updates (
     id       INTEGER PRIMARY KEY,
     channel  TEXT NOT NULL,
@@ -78,10 +79,19 @@ CREATE TABLE bookmarks (
     channel TEXT PRIMARY KEY,
     value   TEXT NOT NULL
 ) WITHOUT ROWID;
-", "
+",
+    "
 CREATE INDEX places_session ON places (json_extract(body, '$.session'));
 CREATE INDEX updates_running ON updates (session) WHERE state = 'running';
-"];
+",
+    "
+CREATE TABLE shown (
+    place TEXT PRIMARY KEY,
+    at    TEXT NOT NULL,
+    sent  TEXT NOT NULL
+) WITHOUT ROWID;
+",
+];
 
 /// Opens or creates the file, readable by its owner alone, and brings it up to date.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {

@@ -86,13 +86,14 @@ impl Ledger {
         .await
     }
 
-    /// Where something is not done, or not said.
+    /// Where something is not done, or not said, or shown that is over.
     pub async fn open_places(&self) -> Result<Vec<Place>, Error> {
         self.with(|tables| {
             let mut query = tables.prepare(
                 "SELECT json_extract(body, '$.place') FROM updates WHERE state IN ('waiting', 'running')
                  UNION SELECT at FROM posts WHERE state IN ('waiting', 'sending')
-                 UNION SELECT json_extract(body, '$.place') FROM asks WHERE is_open",
+                 UNION SELECT json_extract(body, '$.place') FROM asks WHERE is_open
+                 UNION SELECT at FROM shown",
             )?;
             let rows = query.query_map([], |row| row.get::<_, String>(0))?;
             rows.map(|row| Ok(serde_json::from_str(&row?)?)).collect()

@@ -28,7 +28,7 @@ async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
     world.tap(&ada(), &button(&post, "Once")).await;
     let call = world.server.called("POST /permission/per_1/reply").await;
     assert!(call.contains("once"), "{call}");
-    world.heard("✅").await;
+    world.heard("allowed once").await;
     world.rest().await;
 }
 
@@ -53,25 +53,29 @@ async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() 
     world.heard("Which colour?").await;
     world.said().await;
     world.server.settle_question("que_1", &session);
-    world.heard("elsewhere").await;
+    world.heard("Settled elsewhere").await;
     world.rest().await;
     // The same while the gateway is away.
     world.server.ask_question("que_2", &session, &question);
-    world.chat.until_count(&place(), "❓", 1).await;
+    world.chat.until_count(&place(), "Which colour?", 2).await;
     world.said().await;
     let world = world.crash_while(|server| server.lose_request("que_2")).await;
-    world.chat.until_count(&place(), "❓", 0).await;
+    world.chat.until_count(&place(), "Settled elsewhere", 2).await;
 }
 
 #[tokio::test]
 async fn what_is_asked_in_sessions_of_others_is_not_shown() {
-    let (mut world, session) = idle().await;
+    let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     world.server.child("ses_9", "ses_10");
     for (id, session) in [("que_1", "ses_9"), ("que_2", "ses_10")] {
         world.server.ask_question(id, session, &question);
     }
-    world.server.ask_question("que_3", &session, &json!([{ "question": "Mine?", "header": "", "options": [] }]));
+    world.server.ask_question(
+        "que_3",
+        &session,
+        &json!([{ "question": "Mine?", "header": "", "options": [] }]),
+    );
     world.heard("Mine?").await;
     assert_eq!(world.chat.count(&place(), "Which colour?"), 0);
 }

@@ -56,7 +56,7 @@ pub(super) struct World {
     pub(super) ledger: Arc<Ledger>,
     pub(super) router: Router,
     couriers: Couriers,
-    _watching: AbortOnDropHandle<()>,
+    watching: AbortOnDropHandle<()>,
     directory: TempDir,
     setup: Setup,
     began: Instant,
@@ -100,7 +100,7 @@ impl World {
         });
         let watching = router.clone();
         let watching = AbortOnDropHandle::new(tokio::spawn(async move { watching.watch().await }));
-        Self { server, chat, ledger, router, couriers, _watching: watching, directory, setup, began, updates }
+        Self { server, chat, ledger, router, couriers, watching, directory, setup, began, updates }
     }
 
     pub(super) fn files(&self) -> PathBuf {
@@ -114,11 +114,13 @@ impl World {
 
     /// The same; something happens on the server while there is no gateway.
     pub(super) async fn crash_while(self, happening: impl FnOnce(&Server)) -> Self {
-        let Self { server, chat, ledger, router, couriers, _watching, directory, setup, began, updates } =
+        let Self { server, chat, ledger, router, couriers, watching, directory, setup, began, updates } =
             self;
         router.stop().await;
         couriers.stop().await;
-        drop((router, couriers, _watching));
+        watching.abort();
+        watching.await.ok();
+        drop((router, couriers));
         drop(ledger);
         happening(&server);
         let world = Self::start(server, chat, directory, setup, began, updates);

@@ -1,0 +1,39 @@
+//! The message in a place that tells what is being done: it has to be taken away also by a gateway that did not send it.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::{Error, Ledger};
+use crate::{Place, Sent};
+
+impl Ledger {
+    /// The message that is shown in a place, if one is.
+    pub async fn shown(&self, place: &Place) -> Result<Option<Sent>, Error> {
+        let place = place.to_string();
+        self.with(move |tables| {
+            let mut query = tables.prepare_cached("SELECT sent FROM shown WHERE place = ?")?;
+            Ok(query.query_row([place], |row| row.get(0).map(Sent)).optional()?)
+        })
+        .await
+    }
+
+    /// A message is shown in a place.
+    pub async fn set_shown(&self, place: &Place, sent: &Sent) -> Result<(), Error> {
+        let (name, at, sent) = (place.to_string(), serde_json::to_string(place)?, sent.0.clone());
+        self.with(move |tables| {
+            let change = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?)";
+            tables.prepare_cached(change)?.execute(params![name, at, sent])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// It is gone, or has become something that is to stay.
+    pub async fn forget_shown(&self, place: &Place) -> Result<(), Error> {
+        let place = place.to_string();
+        self.with(move |tables| {
+            tables.prepare_cached("DELETE FROM shown WHERE place = ?")?.execute([place])?;
+            Ok(())
+        })
+        .await
+    }
+}
