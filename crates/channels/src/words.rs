@@ -33,14 +33,12 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
 
 /// What can be done.
 pub(crate) fn help() -> String {
-    let mut help =
-        "Write what you want done, and the answer comes here. While the agent works you can use:\n"
-            .to_owned();
-    for (name, usage, what) in COMMANDS {
-        let usage = if usage.is_empty() { String::new() } else { format!(" (`{usage}`)") };
-        help.push_str(&format!("\n/{name} – {what}{usage}"));
-    }
-    help
+    let lines = COMMANDS.map(|(name, usage, what)| match usage {
+        "" => format!("/{name} – {what}"),
+        usage => format!("/{name} – {what} (`{usage}`)"),
+    });
+    let first = "Write what you want done, and the answer comes here. While the agent works you can use:";
+    format!("{first}\n\n{}", lines.join("\n"))
 }
 
 /// Somebody who was not let in, and how to change that.
