@@ -46,10 +46,15 @@ async function start(world) {
   return Baton.start({ world, args: ["--scenario-file", scenarios, "--print-logs"] })
 }
 
+const bodies = {
+  promptAsync: ask,
+  command: (model, text) => ({ command: text, arguments: "", model: `demo/${model}` }),
+}
+
 // Runs a prompt and resolves when it is over; the events since the stream was opened stay on the tape.
-async function turn(sdk, events, model, text = "hello", query) {
+async function turn(sdk, events, model, text = "hello", query, begin = "promptAsync") {
   const { id } = await ok(sdk.client.session.create({ query }))
-  await ok(sdk.client.session.promptAsync({ path: { id }, body: ask(model, text), query }))
+  await ok(sdk.client.session[begin]({ path: { id }, body: bodies[begin](model, text), query }))
   await events.tape.idle(id, 1, { ms: 60_000 })
   return id
 }
@@ -256,12 +261,11 @@ describe("a plugin in `baton run`, without a server", () => {
     await world.remove()
   })
 
-  test("that changes words which were shown is heard to the end", async () => {
+  test("that changes what was said is heard, and a pipe gets only what it made of it", async () => {
     const world = await pluginWorld()
     await putPlugins(path.join(await configureUser(world, {}), "plugins"), "rewrite.js")
     const { code, stdout, stderr } = await run(world)
-    assert.equal(code, 0, stderr)
-    assert.ok(stdout.endsWith(`\n${HELLO.toUpperCase()}\n`), stdout)
+    assert.deepEqual([code, stdout], [0, `${HELLO.toUpperCase()}\n`], stderr)
     await world.remove()
   })
 
@@ -294,7 +298,19 @@ describe("a plugin that makes trouble", () => {
     "experimental.text.complete",
     "turn.end",
     "event",
+    "permission.ask",
+    "command.execute.before",
+    "experimental.session.compacting",
+    "experimental.compaction.autocontinue",
   ]
+  // Hooks that an ordinary turn does not ask, with one that does.
+  const compacts = { model: "context_overflow", says: /^I know enough from the summary/ }
+  const SCENES = {
+    "permission.ask": { config: { permission: { bash: "ask" } } },
+    "command.execute.before": { config: { command: { list: { template: "list" } } }, begin: "command" },
+    "experimental.session.compacting": compacts,
+    "experimental.compaction.autocontinue": compacts,
+  }
   let baton, sdk
   before(async () => {
     const world = await pluginWorld()
@@ -308,14 +324,18 @@ describe("a plugin that makes trouble", () => {
   for (const how of ["throws", "hangs", "spins", "exits", "floods"]) {
     test(`${how} in any of its hooks, and every turn still ends with one idle`, async () => {
       const failing = HOOKS.map(async (hook) => {
+        const { model = "shell", says = /^Listed\./, begin, config = {} } = SCENES[hook] ?? {}
         const directory = path.join(baton.directory, `${how}-${hook}`)
         await mkdir(directory)
+        await writeFile(path.join(directory, "opencode.json"), JSON.stringify(config))
         await writeFile(path.join(directory, "trouble.json"), JSON.stringify({ hook, how }))
         const query = { directory }
         const events = await listen(baton, { target: `/event?directory=${encodeURIComponent(directory)}` })
-        const id = await turn(sdk, events, "shell", "list", query)
+        const asked = config.permission && events.tape.type("permission.asked", undefined, { ms: 60_000 })
+        const answered = asked?.then(({ properties }) => ok(sdk.permission(properties, "once")))
+        const [id] = await Promise.all([turn(sdk, events, model, "list", query, begin), answered])
         const messages = await ok(sdk.client.session.messages({ path: { id }, query }))
-        assert.match(textOf(messages.at(-1)), /^Listed\./, `${how} in ${hook}`)
+        assert.match(textOf(messages.at(-1)), says, `${how} in ${hook}`)
         assert.equal(idlePairs(events.tape.of(id)).get(id), 1, `${how} in ${hook}`)
         await events.close()
       })

@@ -14,6 +14,11 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether a person reads standard output as it is written.
+pub(crate) fn is_read_live() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether there is a person who can be asked.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && is_watched()

@@ -14,8 +14,8 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 use protocol::{
-    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState, part::ToolPart,
-    prompt::PromptInput,
+    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState, continuation::StopReason,
+    part::ToolPart, prompt::PromptInput,
 };
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -68,6 +68,8 @@ pub enum Progress {
     Activity(Activity),
     /// Other prompts have to be answered first.
     Queued(usize),
+    /// The agent goes on by itself because something is left to do, or is about to; in words for people.
+    GoesOn(String),
     /// Somebody has to answer something, with the calls of [`Client`].
     Asked(Request),
     /// Nobody has to answer it any more.
@@ -88,6 +90,8 @@ pub struct Outcome {
     pub steps: usize,
     /// Why it is over.
     pub ending: Ending,
+    /// Why it did not go on, if todos are left.
+    pub left: Option<StopReason>,
 }
 
 /// Why it is over.
@@ -335,7 +339,9 @@ impl PromptStream {
             Change::Finished { reason } if self.has_begun || !self.answer.text().is_empty() => {
                 self.finish(reason).await;
             }
-            Change::Finished { .. } | Change::Tokens => {}
+            Change::Finished { .. } | Change::Tokens | Change::Leaves(_) => {}
+            Change::GoesOnSoon(it) => self.ready.push_back(Progress::GoesOn(it.describe())),
+            Change::GoesOn(it) => self.ready.push_back(Progress::GoesOn(it.describe())),
             Change::Queue => self.ready.push_back(Progress::Queued(self.view.queue_length())),
             Change::Asked(request) => self.ready.push_back(Progress::Asked(request)),
             Change::Settled { id } => self.ready.push_back(Progress::Settled { id }),
@@ -447,7 +453,7 @@ impl PromptStream {
         if !self.is_done {
             self.is_done = true;
             let (text, steps) = (self.answer.text(), self.answer.steps());
-            self.ready.push_back(Progress::Done(Outcome { text, steps, ending }));
+            self.ready.push_back(Progress::Done(Outcome { text, steps, ending, left: self.view.left() }));
         }
     }
 }

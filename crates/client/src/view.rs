@@ -18,6 +18,8 @@ use std::collections::BTreeSet;
 
 use protocol::{
     EndReason, EventBody, Message, MessageError, MessageId, Millis, Session, SessionId, SessionStatus,
+    continuation::StopReason,
+    event::{ContinuationCountdown, ContinuationStarted},
     request::{PermissionRequest, QuestionRequest},
     session::Tokens,
 };
@@ -120,6 +122,12 @@ pub enum Change {
     },
     /// Something went wrong. Somebody who stops a turn is no such thing.
     Failed(MessageError),
+    /// The turn is about to go on by itself, because something is left to do.
+    GoesOnSoon(ContinuationCountdown),
+    /// It goes on by itself.
+    GoesOn(ContinuationStarted),
+    /// It does not go on although something is left to do.
+    Leaves(StopReason),
 }
 
 /// One session, as a person sees it.
@@ -138,6 +146,7 @@ pub struct SessionView {
     /// Whether a person looks at it.
     is_open: bool,
     is_unread: bool,
+    left: Option<StopReason>,
 }
 
 impl SessionView {
@@ -153,6 +162,7 @@ impl SessionView {
             is_answering: false,
             is_open: false,
             is_unread: false,
+            left: None,
         }
     }
 
@@ -191,6 +201,11 @@ impl SessionView {
     /// Whether a turn has ended that nobody has looked at.
     pub fn is_unread(&self) -> bool {
         self.is_unread
+    }
+
+    /// Why the last turn left todos behind, if it did.
+    pub fn left(&self) -> Option<StopReason> {
+        self.left
     }
 
     /// The mark for a list.
@@ -274,6 +289,12 @@ impl SessionView {
             }
             EventBody::PromptStarted(it) => self.begin(&it.message_id),
             EventBody::PromptEnded(it) => self.take_up(|waiting| waiting.retain(|id| *id != it.message_id)),
+            EventBody::ContinuationCountdown(it) => Some(Change::GoesOnSoon(it.clone())),
+            EventBody::ContinuationStarted(it) => Some(Change::GoesOn(it.clone())),
+            EventBody::ContinuationStopped(it) => {
+                self.left = Some(it.reason);
+                Some(Change::Leaves(it.reason))
+            }
             _ => None,
         }
     }
@@ -284,7 +305,10 @@ impl SessionView {
             SessionStatus::Busy { .. } => {
                 let before = std::mem::replace(&mut self.activity, Activity::Working);
                 match before {
-                    Activity::Idle { .. } => Some(Change::Started),
+                    Activity::Idle { .. } => {
+                        self.left = None;
+                        Some(Change::Started)
+                    }
                     Activity::Working => None,
                     Activity::Retrying { .. } => Some(Change::Retry),
                 }

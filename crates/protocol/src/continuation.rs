@@ -91,8 +91,17 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// In words for people, as the rest of a sentence about a turn that does not go on.
-    pub fn describe(self) -> &'static str {
+    /// Whether a person wanted it, who then knows.
+    pub fn is_wanted(self) -> bool {
+        matches!(self, Self::Abort | Self::Stop | Self::Prompt)
+    }
+
+    /// In words for people: that something is left to do, and why.
+    pub fn describe(self) -> String {
+        format!("todos are left: {}", self.because())
+    }
+
+    fn because(self) -> &'static str {
         match self {
             Self::Abort => "it was aborted",
             Self::Stop => "it was told to stop",

@@ -99,13 +99,22 @@ impl Board {
         // A command line may hold what others should not read.
         let title = if !self.is_direct && matches!(tool, "bash" | "shell") { tool } else { title };
         let title = excerpt(title, LINE);
-        self.lines.push_back(format!("🔧 {title}"));
+        self.add(format!("🔧 {title}"));
+        self.tool = Some(title);
+    }
+
+    fn add(&mut self, line: String) {
+        self.lines.push_back(line);
         while self.lines.len() > LINES - 1 {
             self.lines.pop_front();
         }
-        self.tool = Some(title);
         self.note = None;
         self.news.lines = true;
+    }
+
+    /// The agent goes on by itself, or is about to.
+    pub(super) fn note_going_on(&mut self, words: &str) {
+        self.add(format!("🔁 {words}"));
     }
 
     /// Nothing happened for a while.

@@ -175,6 +175,7 @@ impl Lane {
             Progress::Tool { tool, title } => run.board.note_tool(&tool, &title),
             Progress::Activity(activity) => run.board.note_activity(activity, now),
             Progress::Queued(count) => run.board.note_queue(count.saturating_sub(run.joined.len())),
+            Progress::GoesOn(words) => run.board.note_going_on(&words),
             Progress::Heartbeat => self.sign_of_life().await,
             Progress::Asked(request) => self.ask(request).await?,
             Progress::Settled { id } => self.settled_elsewhere(&id).await?,

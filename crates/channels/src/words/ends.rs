@@ -10,7 +10,7 @@ use super::lasting;
 /// An answer as it is said: its text, and why it is not all there, if it is not.
 pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
     let text = outcome.text.trim();
-    match (note(&outcome.ending, timeout), text.is_empty()) {
+    match (note(outcome, timeout), text.is_empty()) {
         (None, true) => "(empty response)".to_owned(),
         (None, false) => text.to_owned(),
         (Some(note), true) => note,
@@ -18,9 +18,11 @@ pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
     }
 }
 
-fn note(ending: &Ending, timeout: Duration) -> Option<String> {
-    Some(match ending {
-        Ending::Complete | Ending::Ended(EndReason::Completed) => return None,
+fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
+    Some(match &outcome.ending {
+        Ending::Complete | Ending::Ended(EndReason::Completed) => {
+            format!("📋 {}", outcome.left?.describe())
+        }
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
         Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
         Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::streaming::{Ending, Outcome};
 use protocol::{
     EndReason, MessageError,
+    continuation::StopReason,
     request::{PermissionRequest, QuestionRequest},
 };
 use serde_json::{Value, json};
@@ -105,7 +106,8 @@ fn every_ending_has_its_words() {
         Ending::Lost("reset".to_owned()),
     ];
     let timeout = Duration::from_mins(5);
-    let lines = endings.map(|ending| outcome(&Outcome { text: " ".to_owned(), steps: 1, ending }, timeout));
+    let ended = |text: &str, ending| Outcome { text: text.to_owned(), steps: 1, ending, left: None };
+    let lines = endings.map(|ending| outcome(&ended(" ", ending), timeout));
     insta::assert_snapshot!(lines.join("\n"), @r"
     (empty response)
     Stopped.
@@ -119,8 +121,10 @@ fn every_ending_has_its_words() {
     Stopped, because it took longer than 5 min.
     I lost the server before the answer was complete. It may still be working; /last shows the answer when it is there.
     ");
-    let half = Outcome { text: "Half.".to_owned(), steps: 1, ending: Ending::Ended(EndReason::Aborted) };
+    let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");
+    let unfinished = Outcome { left: Some(StopReason::Stagnant), ..ended("Half.", Ending::Complete) };
+    assert_eq!(outcome(&unfinished, timeout), "Half.\n\n📋 todos are left: it made no progress");
 }
 
 #[test]

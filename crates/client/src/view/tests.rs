@@ -231,6 +231,32 @@ fn several_children_come_and_go() {
 }
 
 #[test]
+fn a_turn_that_goes_on_by_itself_says_so_and_why_it_stops() {
+    let mut view = streaming();
+    let said = [
+        ("continuation.countdown", json!({ "episode": "msg_1", "n": 1, "open": 1, "until": 9 })),
+        (
+            "continuation.started",
+            json!({ "messageID": "msg_2", "source": "todo", "episode": "msg_1", "n": 1, "open": 2 }),
+        ),
+        ("continuation.stopped", json!({ "reason": "stagnant", "rounds": 1 })),
+    ];
+    let changes = said.map(|(kind, mut properties)| {
+        properties["sessionID"] = PARENT.into();
+        view.apply(&event(kind, &properties)).unwrap()
+    });
+    let [Change::GoesOnSoon(soon), Change::GoesOn(on), Change::Leaves(StopReason::Stagnant)] = changes else {
+        panic!("{changes:?}")
+    };
+    assert_eq!(soon.describe(), "about to go on by itself: 1 todo is open");
+    assert_eq!(on.describe(), "going on (1): 2 todos are open");
+    view.apply(&idle(PARENT));
+    assert_eq!(view.left(), Some(StopReason::Stagnant), "which is known after the end, too");
+    view.apply(&busy(PARENT));
+    assert_eq!(view.left(), None, "until the next turn");
+}
+
+#[test]
 fn a_retry_in_the_middle_does_not_end_the_turn() {
     let mut view = streaming();
     for event in [step(PARENT, "msg_1", true, &counts()), retry(1), busy(PARENT), retry(1), busy(PARENT)] {

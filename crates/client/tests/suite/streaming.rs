@@ -225,7 +225,7 @@ async fn an_answer_is_its_words_in_order() {
     scene.part(&text("prt_3", "msg_7", "Done."));
     assert_eq!(scene.next().await, Progress::Text("Hello\n\nDone.".into()));
     scene.status(&json!({ "type": "idle" }));
-    let expected = Outcome { text: "Hello\n\nDone.".into(), steps: 2, ending: Ending::Complete };
+    let expected = Outcome { text: "Hello\n\nDone.".into(), steps: 2, ending: Ending::Complete, left: None };
     assert_eq!(scene.next().await, Progress::Done(expected));
     assert_eq!(scene.prompt.next().await, None);
 }

@@ -11,6 +11,7 @@ use protocol::{
     part::TextPart,
     session::Tokens,
 };
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,6 +29,9 @@ use crate::{
     },
     transcript::Transcript,
 };
+
+/// How long OpenCode's clients show why todos are left.
+const TOAST_MS: i64 = 5_000;
 
 /// A run that is over, while its turn may still go on.
 pub(super) struct Last {
@@ -297,17 +301,22 @@ impl Actor {
 
     fn push_countdown(&mut self, episode: &Episode, open: u64) {
         let countdown = i64::try_from(self.policy().countdown.as_millis()).unwrap_or(i64::MAX);
-        self.unsaved.push(EventBody::ContinuationCountdown(ContinuationCountdown {
+        let warning = ContinuationCountdown {
             session_id: self.session.id.clone(),
             episode: episode.id.clone(),
             n: episode.rounds,
             open,
             until: self.shared().mint.now().saturating_add(countdown),
             extra: Extra::new(),
-        }));
+        };
+        self.show_toast(&warning.describe(), "info", countdown);
+        self.unsaved.push(EventBody::ContinuationCountdown(warning));
     }
 
     fn push_stopped(&mut self, reason: StopReason) {
+        if !reason.is_wanted() {
+            self.show_toast(&reason.describe(), "warning", TOAST_MS);
+        }
         let episode = self.session.continuation.as_ref().and_then(|state| state.episode.as_ref());
         self.unsaved.push(EventBody::ContinuationStopped(ContinuationStopped {
             session_id: self.session.id.clone(),
@@ -315,6 +324,15 @@ impl Actor {
             rounds: episode.map_or(0, |episode| episode.rounds),
             extra: Extra::new(),
         }));
+    }
+
+    /// OpenCode's clients know nothing of turns that go on, but show a message for a moment.
+    fn show_toast(&self, message: &str, variant: &str, milliseconds: i64) {
+        let fields: [(&str, Value); 3] =
+            [("message", message.into()), ("variant", variant.into()), ("duration", milliseconds.into())];
+        let toast = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let shared = self.shared();
+        shared.bus.publish(Some(&self.place), &shared.mint.event(EventBody::TuiToastShow(toast)));
     }
 }
 

@@ -115,6 +115,17 @@ async fn a_model_that_never_updates_its_todos_is_stopped() {
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
     let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!((stored.stopped, stored.episode.unwrap().rounds), (Some(StopReason::Stagnant), 3));
+    assert_eq!(toasts(&world), ["warning: todos are left: it made no progress"]);
+}
+
+/// What clients that know nothing of this show for a moment.
+fn toasts(world: &World) -> Vec<String> {
+    let toasts = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::TuiToastShow(it) => Some(it),
+        _ => None,
+    });
+    let text = |it: &Extra, name: &str| it[name].as_str().unwrap().to_owned();
+    toasts.map(|it| format!("{}: {}", text(it, "variant"), text(it, "message"))).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,6 +241,7 @@ async fn a_countdown_is_announced_and_then_it_goes_on() {
     let began = tokio::time::Instant::now();
     assert_eq!(turn(&mut world, &session).await, "busy, countdown 1, on 1, idle completed");
     assert!(began.elapsed() >= Duration::from_secs(5));
+    assert_eq!(toasts(&world), ["info: about to go on by itself: 1 todo is open"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,6 +254,7 @@ async fn an_abort_during_the_countdown_ends_the_turn_once() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     world.drain();
     assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Abort after 0, idle aborted");
+    assert_eq!(toasts(&world).len(), 1, "who aborts knows why it does not go on");
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,6 +59,8 @@ fn tidy_choices(fields: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -76,20 +78,18 @@ mod tests {
         subagent_depth username mode agent provider mcp formatter lsp instructions layout permission tools \
         attachment enterprise tool_output compaction experimental";
 
+    /// Baton's own keys.
+    const OWN: &str = "acp agents auto_commit budget channels continuation limits sandbox webfetch webhook";
+
     #[test]
-    fn every_key_of_opencode_is_known_and_described() {
+    fn every_key_of_opencode_and_none_but_our_own_besides_is_known_and_described() {
         let schema = schema();
-        for name in OPENCODE.split_whitespace().chain([
-            "budget",
-            "continuation",
-            "sandbox",
-            "webfetch",
-            "limits",
-            "agents",
-            "acp",
-        ]) {
-            assert!(schema["properties"][name]["description"].is_string(), "{name}");
+        let properties = schema["properties"].as_object().expect("the configuration is an object");
+        for (name, property) in properties {
+            assert!(property["description"].is_string(), "{name}");
         }
+        let known: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+        assert_eq!(known, OPENCODE.split_whitespace().chain(OWN.split_whitespace()).collect());
     }
 
     #[test]

@@ -272,3 +272,24 @@ properties! {
         oldest: u64,
     }
 }
+
+impl ContinuationStarted {
+    /// In words for people.
+    pub fn describe(&self) -> String {
+        match self.source {
+            Source::Todo => format!("going on ({}): {}", self.n, open_todos(self.open)),
+            Source::Hook => format!("going on ({}): a plugin wants it to", self.n),
+        }
+    }
+}
+
+impl ContinuationCountdown {
+    /// In words for people.
+    pub fn describe(&self) -> String {
+        format!("about to go on by itself: {}", open_todos(self.open))
+    }
+}
+
+fn open_todos(open: u64) -> String {
+    if open == 1 { "1 todo is open".to_owned() } else { format!("{open} todos are open") }
+}

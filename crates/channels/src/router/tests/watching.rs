@@ -68,6 +68,22 @@ async fn silence_is_broken_by_a_sign_of_life() {
 }
 
 #[tokio::test]
+async fn an_agent_that_goes_on_by_itself_is_shown_to_and_what_it_leaves_is_told() {
+    let mut world = World::new().await;
+    let prompt = working(&mut world).await;
+    let going = json!({
+        "sessionID": prompt.session, "messageID": "msg_next", "source": "todo", "episode": prompt.id, "n": 1, "open": 2,
+    });
+    world.server.publish("continuation.started", &going);
+    world.heard("🔁 going on (1): 2 todos are open").await;
+    world.server.step(&prompt, &[json!({ "type": "text", "text": "Half of it." })]);
+    let stopped = json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1 });
+    world.server.publish("continuation.stopped", &stopped);
+    world.server.idle(&prompt.session);
+    world.heard("Half of it.\n\n📋 todos are left: it made no progress").await;
+}
+
+#[tokio::test]
 async fn only_the_answer_is_told_where_more_is_not_wanted() {
     let progress = settings::Progress { enabled: false, ..settings::Progress::default() };
     let settings = settings::Router { progress, ..settings::Router::default() };

@@ -2,7 +2,8 @@
 //! nothing comes.
 //!
 //! The agent's words go to standard output and everything else to standard error, so that a pipe gets the
-//! answer and nothing but the answer.
+//! answer and nothing but the answer: each text once, when it is final. What a plugin rewrites or a broken
+//! connection takes back can be shown to a person, but not taken back from a pipe.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 use protocol::{
     Event, EventBody, Message, MessageError, MessageId, Part, PartBody, PartId, SessionId, SessionStatus,
-    ToolState, continuation::Source, event::ContinuationStarted, part::ToolPart,
+    ToolState, part::ToolPart,
 };
 use serde_json::Value;
 
@@ -34,6 +35,8 @@ pub(super) struct Screen {
     session: SessionId,
     /// A person looks on.
     watched: bool,
+    /// Words are shown as they come, not when a text is final.
+    live: bool,
     spinner: Option<ProgressBar>,
     /// A person is being asked something, and the line is theirs.
     held: bool,
@@ -47,23 +50,13 @@ pub(super) struct Screen {
     done: HashSet<PartId>,
 }
 
-fn going_on(it: &ContinuationStarted) -> String {
-    match it.source {
-        Source::Todo => format!("going on ({}): {}", it.n, open(it.open)),
-        Source::Hook => format!("going on ({}): a plugin wants it to", it.n),
-    }
-}
-
-fn open(todos: u64) -> String {
-    if todos == 1 { "1 todo is open".to_owned() } else { format!("{todos} todos are open") }
-}
-
 impl Screen {
     pub(super) fn new(format: Format, session: &SessionId) -> Self {
         Self {
             format,
             session: session.clone(),
             watched: format == Format::Text && terminal::is_watched(),
+            live: terminal::is_read_live(),
             spinner: None,
             held: false,
             answers: HashSet::new(),
@@ -86,7 +79,7 @@ impl Screen {
                     self.answers.insert(message.id.clone());
                 }
             }
-            EventBody::PartDelta(it) if is_ours => {
+            EventBody::PartDelta(it) if is_ours && self.live => {
                 if let Some(shown) = self.shown.get_mut(&it.part_id) {
                     shown.push_str(&it.delta);
                     self.say(&it.delta)?;
@@ -98,15 +91,14 @@ impl Screen {
             }
             EventBody::SessionStatus(it) if is_ours => self.show_status(&it.status),
             EventBody::ContinuationStarted(it) if is_ours => {
-                self.note(&going_on(it).dimmed().to_string());
+                self.note(&it.describe().dimmed().to_string());
                 self.wait();
             }
             EventBody::ContinuationCountdown(it) if is_ours => {
-                let said = format!("about to go on by itself: {}", open(it.open));
-                self.note(&said.dimmed().to_string());
+                self.note(&it.describe().dimmed().to_string());
             }
             EventBody::ContinuationStopped(it) if is_ours => {
-                self.note(&format!("{} {}", "todos are left:".yellow(), it.reason.describe()));
+                self.note(&it.reason.describe().yellow().to_string());
             }
             EventBody::SessionError(it) if is_ours => {
                 if let Some(error) =
@@ -123,7 +115,9 @@ impl Screen {
     fn show_part(&mut self, part: &Part, is_ours: bool) -> Result<(), Failure> {
         match &part.body {
             PartBody::Text(text) if is_ours && self.answers.contains(&part.message_id) => {
-                self.show_text(&part.id, &text.text)?;
+                if self.live || !part.is_open() {
+                    self.show_text(&part.id, &text.text)?;
+                }
                 if !part.is_open() {
                     self.end_line()?;
                     self.wait();
