@@ -311,6 +311,10 @@ describe("a plugin that makes trouble", () => {
     "experimental.session.compacting": compacts,
     "experimental.compaction.autocontinue": compacts,
   }
+  // What throws or hangs is told by the name of the hook; what ends the process is told as that. Throwing before a tool
+  // forbids the call.
+  const isTold = (how, hook) =>
+    ["throws", "hangs"].includes(how) && !["config", "event"].includes(hook) && `${how} ${hook}` !== "throws tool.execute.before"
   let baton, sdk
   before(async () => {
     const world = await pluginWorld()
@@ -337,6 +341,11 @@ describe("a plugin that makes trouble", () => {
         const messages = await ok(sdk.client.session.messages({ path: { id }, query }))
         assert.match(textOf(messages.at(-1)), says, `${how} in ${hook}`)
         assert.equal(idlePairs(events.tape.of(id)).get(id), 1, `${how} in ${hook}`)
+        if (isTold(how, hook)) {
+          const told = events.tape.events.filter(({ type, properties }) => type === "session.error" && !properties.sessionID)
+          const words = told.map(({ properties }) => properties.error.data.message)
+          assert.ok(words.some((message) => message.includes(`failed in its hook ${hook}`)), `${how} in ${hook}: ${words}`)
+        }
         await events.close()
       })
       await Promise.all(failing)

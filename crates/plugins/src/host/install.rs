@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec};
 
@@ -21,6 +22,10 @@ const LAST_WORDS: usize = 600;
 const NEEDED: [(&str, &str); 2] = [("@opencode-ai/plugin", "1.18.33"), ("amaro", "1.2.1")];
 /// A name for the set of them; another set is another folder.
 const HOME: &str = "runtime-1.18.33-1.2.1";
+
+/// Held by whoever installs. Directories that are opened at the same time want the same packages: one of them installs
+/// what the others find.
+static INSTALLING: Mutex<()> = Mutex::const_new(());
 
 /// Why a package is not there.
 #[derive(Debug, thiserror::Error)]
@@ -75,9 +80,6 @@ pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error
     let home = home(cache);
     let count = if matches!(runtime, Runtime::Bun(_)) { 1 } else { NEEDED.len() };
     let needed: Vec<_> = NEEDED.into_iter().take(count).collect();
-    if needed.iter().all(|(name, _)| is_there(&home, name)) {
-        return Ok(());
-    }
     let packages: Vec<_> = needed
         .iter()
         .map(|(name, version)| Package { name: (*name).to_owned(), version: (*version).to_owned() })
@@ -88,18 +90,24 @@ pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error
 /// A package's folder, installed if need be.
 pub(super) async fn package(runtime: &Runtime, cache: &Path, package: &Package) -> Result<PathBuf, Error> {
     let home = cache.join("packages").join(package.folder());
-    if !is_there(&home, &package.name) {
-        install(runtime, std::slice::from_ref(package), &home).await?;
-    }
+    install(runtime, std::slice::from_ref(package), &home).await?;
     Ok(home.join("node_modules").join(&package.name))
 }
 
-fn is_there(home: &Path, package: &str) -> bool {
-    home.join("node_modules").join(package).join("package.json").is_file()
+fn are_there(home: &Path, packages: &[Package]) -> bool {
+    let manifest = |package: &Package| home.join("node_modules").join(&package.name).join("package.json");
+    packages.iter().all(|package| manifest(package).is_file())
 }
 
-/// Installs packages into `home/node_modules`.
+/// Installs packages into `home/node_modules`, unless they are there.
 async fn install(runtime: &Runtime, packages: &[Package], home: &Path) -> Result<(), Error> {
+    if are_there(home, packages) {
+        return Ok(());
+    }
+    let _alone = INSTALLING.lock().await;
+    if are_there(home, packages) {
+        return Ok(());
+    }
     let named: Vec<String> = packages.iter().map(|it| format!("{}@{}", it.name, it.version)).collect();
     let failed = |why: String| Error::Failed { package: named.join(" and "), why };
     let unusable = |error: std::io::Error| failed(error.to_string());
@@ -110,8 +118,12 @@ async fn install(runtime: &Runtime, packages: &[Package], home: &Path) -> Result
     std::fs::create_dir_all(&draft).map_err(unusable)?;
     let installed = fetch(runtime, packages, &draft).await;
     let moved = installed.map_err(failed).and_then(|()| {
+        // Another server may have been faster, and use them.
+        if are_there(home, packages) {
+            return Ok(());
+        }
         let place = home.join("node_modules");
-        // Somebody else's may be there meanwhile, or half of one from before.
+        // Half of what was there before.
         let _ = std::fs::remove_dir_all(&place);
         std::fs::rename(draft.join("node_modules"), place).map_err(unusable)
     });
@@ -175,9 +187,12 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (runtime, cache) = (runtime(place.path(), WORKS), place.path().join("cache"));
         let one = Package::parse("one@1").unwrap();
-        for _ in 0..2 {
-            let folder = package(&runtime, &cache, &one).await.unwrap();
-            assert!(folder.join("package.json").is_file());
+        // Several directories want it at once, and another one later.
+        for count in [4, 1] {
+            let installed = (0..count).map(|_| package(&runtime, &cache, &one));
+            for folder in futures::future::try_join_all(installed).await.unwrap() {
+                assert!(folder.join("package.json").is_file());
+            }
         }
         let home = cache.join("packages/one+1");
         assert_eq!(std::fs::read_to_string(home.join("count")).unwrap(), "x\n");

@@ -1,10 +1,11 @@
 //! What plugins run in: Bun if there is one, else Node, and the files of the host beside the packages it needs.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
 use workspace::process::{Bounds, Spec};
 
 /// The program of the host and its modules.
@@ -84,10 +85,11 @@ pub(super) fn unpack(home: &Path) -> io::Result<()> {
         if std::fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
             continue;
         }
-        // Another server may read it at this moment, so it appears whole or not at all.
-        let draft = folder.join(format!(".{name}.{}", std::process::id()));
-        std::fs::write(&draft, text)?;
-        std::fs::rename(&draft, &path)?;
+        // The hosts of other directories and of other servers may read or write it at this moment, so it appears whole
+        // or not at all, and every draft is its writer's own.
+        let mut draft = NamedTempFile::new_in(&folder)?;
+        draft.write_all(text.as_bytes())?;
+        draft.persist(&path)?;
     }
     Ok(())
 }
@@ -124,6 +126,18 @@ mod tests {
         program(&second, "bun", 0o755);
         assert_eq!(Runtime::find(&path), Some(Runtime::Bun(second.join("bun"))));
         assert_eq!(Runtime::find(OsStr::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn many_may_write_the_files_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| unpack(home.path()))).collect();
+            for writer in writers {
+                writer.join().unwrap().unwrap();
+            }
+        });
+        assert_eq!(std::fs::read_dir(folder(home.path())).unwrap().count(), FILES.len());
     }
 
     #[test]
