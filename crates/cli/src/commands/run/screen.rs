@@ -33,10 +33,7 @@ const TELLING: [&str; 6] = ["description", "command", "filePath", "pattern", "pa
 pub(super) struct Screen {
     format: Format,
     session: SessionId,
-    /// A person looks on.
-    watched: bool,
-    /// Words are shown as they come, not when a text is final.
-    live: bool,
+    person: Person,
     spinner: Option<ProgressBar>,
     /// A person is being asked something, and the line is theirs.
     held: bool,
@@ -50,13 +47,24 @@ pub(super) struct Screen {
     done: HashSet<PartId>,
 }
 
+/// What a person sees while it is written.
+#[derive(Debug, Clone, Copy)]
+struct Person {
+    /// What is said about the turn.
+    sees_notes: bool,
+    /// The agent's words: they are shown as they come, not when a text is final.
+    sees_words: bool,
+}
+
 impl Screen {
     pub(super) fn new(format: Format, session: &SessionId) -> Self {
         Self {
             format,
             session: session.clone(),
-            watched: format == Format::Text && terminal::is_watched(),
-            live: terminal::is_read_live(),
+            person: Person {
+                sees_notes: format == Format::Text && terminal::is_watched(),
+                sees_words: terminal::is_read_live(),
+            },
             spinner: None,
             held: false,
             answers: HashSet::new(),
@@ -79,7 +87,7 @@ impl Screen {
                     self.answers.insert(message.id.clone());
                 }
             }
-            EventBody::PartDelta(it) if is_ours && self.live => {
+            EventBody::PartDelta(it) if is_ours && self.person.sees_words => {
                 if let Some(shown) = self.shown.get_mut(&it.part_id) {
                     shown.push_str(&it.delta);
                     self.say(&it.delta)?;
@@ -115,7 +123,7 @@ impl Screen {
     fn show_part(&mut self, part: &Part, is_ours: bool) -> Result<(), Failure> {
         match &part.body {
             PartBody::Text(text) if is_ours && self.answers.contains(&part.message_id) => {
-                if self.live || !part.is_open() {
+                if self.person.sees_words || !part.is_open() {
                     self.show_text(&part.id, &text.text)?;
                 }
                 if !part.is_open() {
@@ -183,7 +191,7 @@ impl Screen {
     }
 
     fn spin(&mut self, label: &str) {
-        if !self.watched || self.mid_line || self.held {
+        if !self.person.sees_notes || self.mid_line || self.held {
             return;
         }
         let spinner = self.spinner.get_or_insert_with(|| {
@@ -235,7 +243,7 @@ impl Screen {
 
     /// A line about what is going on, for whoever looks on.
     fn note(&mut self, line: &str) {
-        if self.watched {
+        if self.person.sees_notes {
             self.end();
             terminal::note(line);
         }
