@@ -106,6 +106,15 @@ describe("Claude Code", { skip: !PROGRAM && "CLAUDE_BIN is not set: run this wit
     assert.equal(await readFile(readme, "utf8"), "End of file.\n")
   })
 
+  test("goes on within the turn while its list is not finished", async () => {
+    const session = await create()
+    const events = await turn(session, "please [[unfinished]]", reply("once"))
+    assert.deepEqual([idles(events), reason(events)], [1, "completed"])
+    assert.equal(events.filter(({ type }) => type === "continuation.started").length, 1)
+    const todos = await call("GET", `/session/${session.id}/todo`)
+    assert.deepEqual(todos.map(({ content, status }) => `${content} ${status}`), ["Work completed"])
+  })
+
   test("stops when it is told to, and goes on in the same process", async () => {
     const session = await create()
     let stopped

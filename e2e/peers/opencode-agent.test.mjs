@@ -46,7 +46,7 @@ describe("OpenCode as an agent", () => {
     const agents = await call("GET", "/agent")
     const agent = agents.find(({ name }) => name === "opencode-agent")
     assert.deepEqual(agent.model, MODEL)
-    assert.equal(agent.external.questions, true)
+    assert.deepEqual([agent.external.questions, agent.external.continuation], [true, true])
     const { stdout } = await baton.world.run(["agents", "--json"])
     const row = JSON.parse(stdout).find(({ id }) => id === "opencode-agent")
     assert.equal(row.version, process.env.OPENCODE_VERSION)
@@ -94,6 +94,22 @@ describe("OpenCode as an agent", () => {
     assertWhole(planned)
     const todos = await call("GET", `/session/${planned.session.id}/todo`)
     assert.deepEqual(todos.map(({ content }) => content), ["Think", "Work"])
+  })
+
+  test("a turn goes on while its todo list is not finished", async () => {
+    const finished = await turn("please [unfinished]")
+    assertWhole(finished)
+    assert.equal(said(finished.parts), "Planned.|All done.")
+    assert.equal(finished.events.filter(({ type }) => type === "continuation.started").length, 1)
+    const todos = await call("GET", `/session/${finished.session.id}/todo`)
+    assert.deepEqual(todos.map(({ status }) => status), ["completed"])
+  })
+
+  test("a turn that gets nowhere is left alone, and says why", async () => {
+    const stuck = await turn("please [open]")
+    assertWhole(stuck)
+    const [stopped, ...more] = stuck.events.filter(({ type }) => type === "continuation.stopped")
+    assert.deepEqual([stopped.properties.reason, more.length], ["stagnant", 0])
   })
 
   test("a subagent is a child session", async () => {

@@ -13,7 +13,7 @@
 //!
 //! | it cannot | so |
 //! |---|---|
-//! | go on in a fork | a fork begins a conversation of its own |
+//! | go on in a fork | a fork begins a conversation of its own, and is told what was said |
 //! | be told something in a subagent's conversation | a prompt in a child session is refused |
 
 mod content;
@@ -60,6 +60,7 @@ pub const ABILITIES: Abilities = Abilities {
     children: true,
     retries: true,
     attachments: true,
+    continuation: true,
     ..Abilities::LEAST
 };
 

@@ -83,6 +83,7 @@ pub const ABILITIES: Abilities = Abilities {
     children: true,
     retries: true,
     attachments: true,
+    continuation: true,
     ..Abilities::LEAST
 };
 

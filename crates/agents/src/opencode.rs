@@ -1,13 +1,15 @@
 //! OpenCode itself as an agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
 //! [`wire`] makes what is sent, [`translate`] makes sense of what is heard, [`server`] starts and stops the process and
-//! [`run`] is the loop of one turn. Subagents of OpenCode's are child sessions here; the parent's loop hears for all
-//! of them and passes on to each what is its own ([`Nursery`]).
+//! [`run`] is the loop of one turn, which is over when [`ending`] says so. Subagents of OpenCode's are child sessions
+//! here; the parent's loop hears for all of them and passes on to each what is its own ([`Nursery`]).
 
+mod ending;
+mod pulse;
 mod run;
 mod server;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod translate;
 mod wire;
 
@@ -26,6 +28,7 @@ use protocol::request::Rule;
 
 use crate::external::Nursery;
 use crate::roster::{About, External, Program};
+use pulse::Pace;
 use run::Adopted;
 use server::Server;
 pub use server::{Remote, Start};
@@ -42,6 +45,7 @@ pub const ABILITIES: Abilities = Abilities {
     children: true,
     retries: true,
     attachments: true,
+    continuation: true,
     ..Abilities::LEAST
 };
 
@@ -52,11 +56,13 @@ struct Patience {
     call: Duration,
     /// To be heard of again once its events have broken off. A server that is started anew needs a few seconds.
     lost: Duration,
+    /// Before it is asked whether it is at work.
+    pace: Pace,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { call: Duration::from_secs(30), lost: Duration::from_secs(30) }
+        Self { call: Duration::from_secs(30), lost: Duration::from_secs(30), pace: Pace::default() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! is put around each runner.
 
 mod external;
+mod handover;
 pub mod known;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -89,6 +89,8 @@ pub struct Abilities {
     pub snapshots: bool,
     /// Budgets end its turns.
     pub budgets: bool,
+    /// Its turns go on by themselves while its todo list is not finished.
+    pub continuation: bool,
 }
 
 impl Abilities {
@@ -108,6 +110,7 @@ impl Abilities {
         attachments: false,
         snapshots: true,
         budgets: true,
+        continuation: false,
     };
 }
 

@@ -22,6 +22,13 @@ const scenarios = {
     ],
     [{ say: "Done." }],
   ],
+  // Stops half way, and goes on when it is told to.
+  unfinished: () => [
+    [{ call: "TaskCreate", input: { subject: "Work", description: "Do the work" } }],
+    [{ say: "Planned." }],
+    [{ call: "TaskUpdate", input: { taskId: "1", status: "completed" } }],
+    [{ say: "All done." }],
+  ],
   hold: () => [[{ say: "I begin " }, { hold: true }, { say: "and end." }]],
   task: () => delegate("Say it [[hello]]"),
   edit_below: (file) => delegate(`Edit it [[edit]] ${file}`),

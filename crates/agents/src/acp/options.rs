@@ -51,6 +51,7 @@ impl Options {
         tokens: true,
         cost: true,
         attachments: true,
+        continuation: true,
         ..Abilities::LEAST
     };
 

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use protocol::message::Origin;
-use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, TurnEnd};
+use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, PartBody, TurnEnd};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -74,12 +74,12 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
         return end;
     }
     let known = turn.session.note(NAME);
-    let ended = begin(inner, turn, known, &prompt).await;
+    let ended = Box::pin(begin(inner, turn, known, &prompt)).await;
     match ended {
         Err((Trouble::Forgotten | Trouble::Lost(Failure::Exited { .. }), false)) if known.is_some() => {
             let message = "Claude Code could not go on with the conversation, so it began another one.";
             turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
-            settle(inner, turn, begin(inner, turn, None, &prompt).await)
+            settle(inner, turn, Box::pin(begin(inner, turn, None, &prompt)).await)
         }
         ended => settle(inner, turn, ended),
     }
@@ -90,8 +90,9 @@ async fn title(turn: &Turn, prompt: &MessageWithParts) {
     if turn.session.parent_id.is_some() || !is_default(&turn.session.title) {
         return;
     }
-    let line =
-        prompt.parts.iter().filter_map(Part::text).flat_map(str::lines).find(|line| !line.trim().is_empty());
+    let is_said = |part: &&Part| !matches!(&part.body, PartBody::Text(it) if it.synthetic == Some(true));
+    let mut lines = prompt.parts.iter().filter(is_said).filter_map(Part::text).flat_map(str::lines);
+    let line = lines.find(|line| !line.trim().is_empty());
     if let Some(line) = line {
         let title: String = line.trim().chars().take(TITLE).collect();
         turn.emit(AgentEvent::Titled(title)).await;
@@ -148,7 +149,12 @@ async fn pause(inner: &Inner, turn: &Turn) -> Option<TurnEnd> {
 
 async fn begin(inner: &Inner, turn: &Turn, resume: Option<&str>, prompt: &MessageWithParts) -> Ended {
     match Live::start(&inner.options, turn, Manner::of(&inner.options, turn), resume).await {
-        Ok(live) => answer(inner, turn, live, Some(prompt)).await,
+        Ok(mut live) => {
+            if resume.is_some() {
+                live.translator.remember(turn.todos().await.unwrap_or_default());
+            }
+            answer(inner, turn, live, Some(prompt)).await
+        }
         Err(failure) => Err((failure.into(), true)),
     }
 }

@@ -7,11 +7,20 @@ use serde_json::Value;
 /// Entries that are kept.
 const MAX_TODOS: usize = 200;
 
+/// The field of an entry that holds its number, by which it is named in a conversation that goes on later.
+const NUMBER: &str = "id";
+
 /// The list as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Todos(Vec<(String, Todo)>);
 
 impl Todos {
+    /// The list of a conversation that goes on in another process, as far as its entries have numbers.
+    pub(super) fn remember(&mut self, todos: Vec<Todo>) {
+        let numbered = |todo: Todo| Some((todo.extra.get(NUMBER).and_then(id)?, todo));
+        self.0 = todos.into_iter().take(MAX_TODOS).filter_map(numbered).collect();
+    }
+
     /// The whole list, if a call that worked has changed it.
     pub(super) fn heard(
         &mut self,
@@ -34,10 +43,11 @@ impl Todos {
         let numbered = entries.iter().take(MAX_TODOS).enumerate();
         self.0 = numbered
             .map(|(index, entry)| {
-                let id = entry.get("id").and_then(id).unwrap_or_else(|| (index + 1).to_string());
+                let told = entry.get("id").and_then(id);
                 let content = ["content", "subject"].iter().find_map(|key| entry.get(*key)?.as_str());
                 let status = entry.get("status").and_then(Value::as_str).unwrap_or("pending");
-                (id, todo(content.unwrap_or_default(), status))
+                let todo = todo(told.as_deref(), content.unwrap_or_default(), status);
+                (told.unwrap_or_else(|| (index + 1).to_string()), todo)
             })
             .collect();
     }
@@ -47,12 +57,13 @@ impl Todos {
         let told = result.pointer("/task/id").and_then(id);
         let id = told.or_else(|| number(output)).unwrap_or_else(|| (self.0.len() + 1).to_string());
         if self.0.len() < MAX_TODOS {
-            self.0.push((id, todo(content, "pending")));
+            let todo = todo(Some(&id), content, "pending");
+            self.0.push((id, todo));
         }
         Some(())
     }
 
-    /// An entry that nobody knows is one of a conversation before this one: what clients show of it stays as it is.
+    /// An entry that nobody knows: what clients show stays as it is.
     fn update(&mut self, input: &Extra) -> Option<()> {
         let wanted = input.get("taskId").and_then(id)?;
         let at = self.0.iter().position(|(id, _)| *id == wanted)?;
@@ -72,9 +83,10 @@ impl Todos {
     }
 }
 
-fn todo(content: &str, status: &str) -> Todo {
+fn todo(number: Option<&str>, content: &str, status: &str) -> Todo {
     let priority = "medium".to_owned();
-    Todo { content: content.to_owned(), status: status.to_owned(), priority, extra: Extra::new() }
+    let extra = number.map(|number| (NUMBER.to_owned(), number.into())).into_iter().collect();
+    Todo { content: content.to_owned(), status: status.to_owned(), priority, extra }
 }
 
 fn id(value: &Value) -> Option<String> {
@@ -122,5 +134,19 @@ mod tests {
         assert_eq!(heard(&mut todos, "TaskUpdate", json!({ "taskId": "9" }), "", &told), None);
         let all = json!({ "tasks": [{ "id": "7", "subject": "seven", "status": "completed" }] });
         assert_eq!(heard(&mut todos, "TaskList", json!({}), "", &all).as_deref(), Some("seven: completed"));
+    }
+
+    #[test]
+    fn a_list_goes_on_in_another_process() {
+        let mut before = Todos::default();
+        let input = serde_json::from_value(json!({ "subject": "one" })).unwrap();
+        let list = before.heard("TaskCreate", &input, "Task #4 created", &Value::Null).unwrap();
+        let mut after = Todos::default();
+        after.remember(list);
+        let done = json!({ "taskId": "4", "status": "completed" });
+        assert_eq!(
+            heard(&mut after, "TaskUpdate", done, "", &Value::Null).as_deref(),
+            Some("one: completed")
+        );
     }
 }

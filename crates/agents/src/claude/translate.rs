@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use protocol::number::Number;
 use protocol::session::Tokens;
-use protocol::{AgentEvent, MessageError, Millis, TurnEnd};
+use protocol::{AgentEvent, MessageError, Millis, Todo, TurnEnd};
 use serde_json::Value;
 
 use super::wire::{Block, Line, Permit, Segment, State, System, Wish};
@@ -116,6 +116,11 @@ impl Translator {
         self.main.reset();
         self.children.clear();
         self.retrying = false;
+    }
+
+    /// The todo list of a conversation that goes on.
+    pub(super) fn remember(&mut self, todos: Vec<Todo>) {
+        self.main.todos.remember(todos);
     }
 
     /// What a line means.

@@ -12,27 +12,25 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::agent_event::Answer;
 use protocol::request::{PermissionReply, PermissionRequest, QuestionRequest};
-use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, SessionStatus, TurnEnd};
+use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::ending::Held;
+use super::pulse::Pulse;
 use super::server::Lease;
 use super::translate::{Child, Said, Translator};
 use super::{Inner, Patience, wire};
 use crate::external::permission;
 
-/// How long after what looked like an end the server is asked whether it was one.
-const SETTLE: Duration = Duration::from_millis(1_500);
-/// How long after it was busy a server is asked again, in case its idle is never heard.
-const PULSE: Duration = Duration::from_secs(30);
 /// How long an aborted turn is listened to, within the grace that the engine gives.
 const ABORT: Duration = Duration::from_millis(500);
 /// Events that a child may be behind.
 const MAX_BEHIND: usize = 1_024;
 
 /// Go on, or the end of the turn.
-type Flow<T = ()> = ControlFlow<TurnEnd, T>;
+pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
 /// Takes a turn.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
@@ -57,7 +55,7 @@ async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)>
     let directory = &turn.session.directory;
     let lease = or_end(until_cancelled(turn, inner.server.lease(directory)).await?)?;
     let client = lease.client.clone().in_directory(directory);
-    let Patience { call, lost } = inner.patience;
+    let Patience { call, lost, .. } = inner.patience;
     let listening = in_time(call, "OpenCode's events did not begin", listen(&client, lost));
     let stream = or_end(until_cancelled(turn, listening).await?)?;
     let opening = Box::pin(session(inner, turn, &client));
@@ -147,22 +145,28 @@ pub(super) struct Adopted {
 type Replied = Result<(), client::Error>;
 
 /// One turn.
-struct Drive<'a> {
-    inner: &'a Inner,
-    turn: &'a Turn,
-    client: Client,
-    session: SessionId,
-    translator: Translator,
+pub(super) struct Drive<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) turn: &'a Turn,
+    pub(super) client: Client,
+    pub(super) session: SessionId,
+    pub(super) translator: Translator,
     source: Source,
     /// Requests that wait for a person, or whose answer is on its way.
-    asked: FuturesUnordered<BoxFuture<'a, Replied>>,
+    pub(super) asked: FuturesUnordered<BoxFuture<'a, Replied>>,
     /// How to take back what is asked, by the request's id there.
     takes_back: HashMap<String, CancellationToken>,
     /// Whether a person has just refused something.
     has_refused: Arc<AtomicBool>,
-    children: HashMap<SessionId, mpsc::Sender<EventBody>>,
+    pub(super) children: HashMap<SessionId, mpsc::Sender<EventBody>>,
+    /// Children that OpenCode has not said to be idle.
+    pub(super) busy: HashSet<SessionId>,
+    /// Waits for the turns of children.
+    pub(super) born: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// How the turn ended, while children work on.
+    pub(super) held: Option<Held>,
     /// When the server is asked whether it is idle.
-    check_at: Option<Instant>,
+    pub(super) pulse: Pulse,
 }
 
 impl<'a> Drive<'a> {
@@ -185,7 +189,10 @@ impl<'a> Drive<'a> {
             takes_back: HashMap::new(),
             has_refused: Arc::default(),
             children: HashMap::new(),
-            check_at: None,
+            busy: HashSet::new(),
+            born: FuturesUnordered::new(),
+            held: None,
+            pulse: Pulse::new(inner.patience.pace, Instant::now()),
         }
     }
 
@@ -205,7 +212,8 @@ impl<'a> Drive<'a> {
                 event = self.source.next() => self.hear(event).await,
                 Some(replied) = self.asked.next() => self.replied(replied).await,
                 () = self.turn.prompted() => self.join().await,
-                () = until(self.check_at) => self.check().await,
+                Some(()) = self.born.next() => self.release(),
+                () = sleep_until(self.pulse.due()) => self.check().await,
             };
             if let Flow::Break(end) = flow {
                 return end;
@@ -219,6 +227,7 @@ impl<'a> Drive<'a> {
         let id: MessageId = self.inner.mint.id();
         let input = wire::prompt(id.clone(), &message, &self.turn.model, &self.turn.agent, self.inner.mode);
         self.translator.sent(id);
+        self.held = None;
         let sending = async {
             let sent = self.client.prompt_async(&self.session, &input).await;
             sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error)))
@@ -246,7 +255,10 @@ impl<'a> Drive<'a> {
         let said = match event {
             Ok(None) => return Flow::Continue(()),
             Ok(Some(EventBody::ServerConnected(_))) => return self.catch_up().await,
-            Ok(Some(body)) => self.translator.hear(body),
+            Ok(Some(body)) => {
+                self.note(&body).await;
+                self.translator.hear(body)
+            }
             // The parent's turn is over, and so is this one.
             Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
             Err(error) => return Flow::Break(TurnEnd::Error(MessageError::unknown(error))),
@@ -254,9 +266,13 @@ impl<'a> Drive<'a> {
         self.act(said).await
     }
 
-    async fn act(&mut self, said: Vec<Said>) -> Flow {
+    pub(super) async fn act(&mut self, said: Vec<Said>) -> Flow {
         for said in said {
             match said {
+                Said::Agent(event @ AgentEvent::StepStarted { .. }) => {
+                    self.held = None;
+                    self.turn.emit(event).await;
+                }
                 Said::Agent(event) => self.turn.emit(event).await,
                 Said::Permission(request) => self.ask_permission(request),
                 Said::Question(request) => self.ask_question(request),
@@ -272,8 +288,8 @@ impl<'a> Drive<'a> {
                         let _ = to.send(body).await;
                     }
                 }
-                Said::Unsure => self.check_at = Some(Instant::now() + SETTLE),
-                Said::Ended(end) => return Flow::Break(end),
+                Said::Unsure => self.pulse.unsure(Instant::now()),
+                Said::Ended(end) => self.hold(end)?,
             }
         }
         Flow::Continue(())
@@ -322,7 +338,7 @@ impl<'a> Drive<'a> {
         {
             let message = format!("OpenCode did not take the answer to a request: {}", chain(&error));
             self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
-            self.check_at = Some(Instant::now() + SETTLE);
+            self.pulse.unsure(Instant::now());
         }
         Flow::Continue(())
     }
@@ -332,7 +348,11 @@ impl<'a> Drive<'a> {
         let (to, events) = mpsc::channel(MAX_BEHIND);
         let adopted = Adopted { session: child.session.clone(), events, client: self.client.clone() };
         match self.inner.nursery.adopt(self.turn, child.title, child.prompt, adopted).await {
-            Ok(_) => drop(self.children.insert(child.session, to)),
+            Ok(started) => {
+                self.born.push(async move { drop(started.wait().await) }.boxed());
+                self.busy.insert(child.session.clone());
+                self.children.insert(child.session, to);
+            }
             Err(error) => {
                 let parent = &self.turn.session.id;
                 tracing::debug!(session = %parent, error, "a subagent of OpenCode's has no session here");
@@ -355,7 +375,7 @@ impl<'a> Drive<'a> {
                     error = chain(&error),
                     "OpenCode's state could not be read; it is asked again"
                 );
-                self.check_at = Some(Instant::now() + SETTLE);
+                self.pulse.unsure(Instant::now());
                 return Flow::Continue(());
             }
         };
@@ -372,29 +392,6 @@ impl<'a> Drive<'a> {
         said.extend(questions.into_iter().flat_map(|request| self.translator.question(request)));
         self.act(said).await?;
         self.check().await
-    }
-
-    /// Asks the server whether it is idle.
-    async fn check(&mut self) -> Flow {
-        self.check_at = None;
-        match until_cancelled(self.turn, self.client.statuses()).await? {
-            Ok(statuses) => match statuses.get(&self.session) {
-                None | Some(SessionStatus::Idle { .. }) => {
-                    let said = self.translator.settle();
-                    self.act(said).await
-                }
-                Some(_) => {
-                    self.check_at = Some(Instant::now() + PULSE);
-                    Flow::Continue(())
-                }
-            },
-            Err(error) => {
-                // The stream finds out whether the server is gone.
-                tracing::debug!(error = chain(&error), "OpenCode could not be asked whether it is idle");
-                self.check_at = Some(Instant::now() + SETTLE);
-                Flow::Continue(())
-            }
-        }
     }
 
     /// Stops the turn there, and listens a little for what it says about that.
@@ -425,7 +422,7 @@ impl<'a> Drive<'a> {
 }
 
 /// What comes of something, if it comes in time.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     patience: Duration,
     late: &str,
     work: impl Future<Output = Result<T, String>>,
@@ -434,16 +431,8 @@ async fn in_time<T>(
     done.unwrap_or_else(|_| Err(format!("{late} within {patience:?}")))
 }
 
-/// Waits for a moment; for ever if there is none.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// What comes of something, unless the turn is stopped first.
-async fn until_cancelled<T>(turn: &Turn, work: impl Future<Output = T>) -> Flow<T> {
+pub(super) async fn until_cancelled<T>(turn: &Turn, work: impl Future<Output = T>) -> Flow<T> {
     tokio::select! {
         biased;
         () = turn.cancelled() => Flow::Break(TurnEnd::Cancelled),
@@ -460,7 +449,7 @@ fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

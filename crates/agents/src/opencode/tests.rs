@@ -1,8 +1,10 @@
 //! OpenCode as an agent, without OpenCode: a server that does what a script says, and recordings of the real one.
 
-mod fake;
+mod ending;
+pub(crate) mod fake;
 mod matrix;
 mod processes;
 mod replay;
 mod requests;
+pub(crate) mod scene;
 mod script;

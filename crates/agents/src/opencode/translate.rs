@@ -265,6 +265,16 @@ impl Translator {
         is_open && !has_ended && !self.is_child
     }
 
+    /// The turn has ended there, but is not over.
+    pub(super) fn reopen(&mut self) {
+        self.is_over = false;
+    }
+
+    /// Whether a tool runs.
+    pub(super) fn is_acting(&self) -> bool {
+        self.step.as_ref().is_some_and(Step::is_acting)
+    }
+
     fn end(&mut self, end: TurnEnd) -> Vec<Said> {
         self.is_over = true;
         let mut said = self.resumed();

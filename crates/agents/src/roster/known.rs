@@ -2,6 +2,10 @@
 //!
 //! Only facts are here. Whoever may look at files and at the environment does the looking.
 
+use protocol::agent::Abilities;
+
+use crate::{acp, claude, codex, opencode};
+
 /// The prefix of agents that speak the Agent Client Protocol.
 pub const ACP: &str = "acp:";
 
@@ -35,6 +39,21 @@ pub enum Kind {
     OpenCode,
     /// The Agent Client Protocol.
     Acp,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Acp];
+
+    /// What works with it.
+    pub const fn abilities(self) -> Abilities {
+        match self {
+            Self::Claude => claude::ABILITIES,
+            Self::Codex => codex::ABILITIES,
+            Self::OpenCode => opencode::ABILITIES,
+            Self::Acp => acp::Options::ABILITIES,
+        }
+    }
 }
 
 /// What shows that somebody is logged in.

@@ -1,7 +1,11 @@
 //! Turns of other people's agents, in an engine of their own.
 
+mod abilities;
 mod choice;
+mod continuation;
+mod handover;
 mod page;
 mod scenario;
+mod stage;
 mod watched;
 pub(crate) mod world;

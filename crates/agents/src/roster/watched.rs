@@ -1,4 +1,4 @@
-//! A runner under supervision: snapshots around its steps, budgets, and a word when it begins without a memory.
+//! A runner under supervision: snapshots around its steps, budgets, and what was said before it came.
 //!
 //! Somebody else's agent changes files in its own process and asks nobody, so its steps are treated as commands are:
 //! the tree is compared before and after, and what nobody else has claimed is its work. Its usage is counted where it
@@ -11,12 +11,12 @@ use engine::ports::{Draft, Prepared, Runner};
 use engine::session::{Call, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
-use protocol::{AgentEvent, Message, MessageError, MessageWithParts, PartBody, SessionId, TurnEnd};
+use protocol::{AgentEvent, MessageError, SessionId, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{About, External};
+use super::{About, External, handover};
 use crate::Snapshots;
 use crate::budget::Meter;
 use crate::snapshots::{Around, Changes};
@@ -35,18 +35,22 @@ impl Watched {
         Self { runner, snapshots, budget }
     }
 
-    /// Says so when the agent begins a conversation of its own in a session that has a history: a fork, or one that
-    /// somebody else has run so far. Two sessions never share a conversation.
-    async fn introduce(&self, turn: &Turn) {
+    /// Tells an agent that begins a conversation of its own in a session that has a history (a fork, or one that
+    /// somebody else has run so far) what was said, and people that this is all it knows. Two sessions never share a
+    /// conversation.
+    async fn introduce(&self, turn: &Turn, tapped: &mut Turn) {
         let about = self.about();
-        let begins = turn.session.parent_id.is_none() && turn.session.note(&about.id).is_none();
-        if begins && has_history(turn).await {
-            let name = &about.name;
-            let message = format!(
-                "{name} begins a conversation of its own: it does not know what was said here before"
-            );
-            turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+        if turn.session.parent_id.is_some() || turn.session.note(&about.id).is_some() {
+            return;
         }
+        let Some(conversation) = handover::conversation(turn).await else { return };
+        tapped.preface(conversation);
+        let message = format!(
+            "{} begins a conversation of its own: of what was said here before it knows only the words, which it is told \
+             with this prompt",
+            about.name
+        );
+        turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
     }
 }
 
@@ -74,12 +78,12 @@ impl Runner for Watched {
     fn run(&self, mut turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let watched = self.clone();
         async move {
-            let (tapped, calls) = turn.tapped();
+            let (mut tapped, calls) = turn.tapped();
             let meter = match Meter::start(&watched.budget, &turn).await {
                 Ok(meter) => meter,
                 Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
             };
-            watched.introduce(&turn).await;
+            watched.introduce(&turn, &mut tapped).await;
             let stop = tapped.cancellation().clone();
             let changes = Changes::new(watched.snapshots.as_deref(), &turn).await;
             let mut watch = Watch {
@@ -103,15 +107,6 @@ impl Runner for Watched {
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
         self.runner.prepare(draft)
     }
-}
-
-/// Whether somebody has answered something in a session.
-async fn has_history(turn: &Turn) -> bool {
-    let is_answer = |message: &MessageWithParts| {
-        let says = |body: &PartBody| matches!(body, PartBody::Text(_) | PartBody::Tool(_));
-        matches!(message.info, Message::Assistant(_)) && message.parts.iter().any(|part| says(&part.body))
-    };
-    turn.recent(is_answer).await.is_ok_and(|recent| recent.first().is_some_and(is_answer))
 }
 
 /// One turn of it.

@@ -6,6 +6,7 @@ use std::{path::Path, time::Duration};
 
 use futures::future::join_all;
 use owo_colors::OwoColorize;
+use protocol::agent::Abilities;
 use serde::Serialize;
 use store::files::{Environment, load};
 use tokio::time::timeout;
@@ -48,6 +49,8 @@ struct Row {
     logged_in: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// What works with it.
+    abilities: Abilities,
 }
 
 /// Lists them.
@@ -88,6 +91,7 @@ async fn row(environment: &Environment, here: &Path, candidate: &Candidate) -> R
         login,
         logged_in,
         hint: None,
+        abilities: candidate.kind.abilities(),
     };
     row.hint = hint(candidate, &row);
     row
@@ -158,7 +162,7 @@ fn table(rows: &[Row]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// One agent, in one line or two.
+/// One agent, in one line or more.
 fn entry(row: &Row, ids: usize, versions: usize) -> Vec<String> {
     let state = match row.logged_in {
         _ if !row.enabled => "off".yellow().to_string(),
@@ -169,7 +173,19 @@ fn entry(row: &Row, ids: usize, versions: usize) -> Vec<String> {
     let (id, version) = (format!("{:ids$}", row.id), shown_version(row));
     let line = format!("{}  {version:versions$}  {state}  {}", id.bold(), row.place.dimmed());
     let hint = row.hint.as_ref().map(|hint| format!("{:ids$}  {} {hint}", "", "hint:".cyan()));
-    [line].into_iter().chain(hint).collect()
+    let lacks = lacks(row.abilities);
+    let lacks = (!lacks.is_empty()).then(|| {
+        let without = format!("without {}", lacks.join(", "));
+        format!("{:ids$}  {}", "", without.dimmed())
+    });
+    [line].into_iter().chain(lacks).chain(hint).collect()
+}
+
+/// The names of what does not work.
+fn lacks(abilities: Abilities) -> Vec<String> {
+    let named = serde_json::to_value(abilities).unwrap_or_default();
+    let all = named.as_object().into_iter().flatten();
+    all.filter(|(_, able)| **able == false).map(|(name, _)| name.clone()).collect()
 }
 
 fn shown_version(row: &Row) -> &str {
@@ -179,6 +195,13 @@ fn shown_version(row: &Row) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_work_is_named() {
+        let some = Abilities { steer: true, resume: true, continuation: true, ..Abilities::LEAST };
+        let lacks = lacks(some);
+        assert!(lacks.contains(&"children".to_owned()) && !lacks.contains(&"steer".to_owned()), "{lacks:?}");
+    }
 
     #[test]
     fn a_version_is_found_in_what_programs_print() {

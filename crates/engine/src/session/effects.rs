@@ -169,6 +169,7 @@ impl Actor {
             tally: self.tally.get_or_insert_default().clone(),
             signals: signals.clone(),
             resume,
+            preface: None,
             hooks: resolved.hooks.clone(),
             hook_limit: self.shared().limits.hook,
         };

@@ -7,10 +7,10 @@ use std::{
 };
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, Millis, PartBody, Session, SessionId,
+    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo,
     agent_event::{Answer, Ask},
     message::ModelRef,
-    part::PatchPart,
+    part::{PatchPart, TextPart},
     request::{Approval, Request, Rule, ToolRef},
 };
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -39,6 +39,8 @@ pub struct Turn {
     pub(crate) tally: Arc<Tally>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) resume: Option<Resume>,
+    /// What the prompt begins with for whoever reads it through this turn.
+    pub(crate) preface: Option<String>,
     pub(crate) hooks: Arc<dyn Hooks>,
     /// How long a hook may take.
     pub(crate) hook_limit: Duration,
@@ -144,10 +146,16 @@ impl Turn {
             tally: Arc::clone(&self.tally),
             signals: Arc::clone(&self.signals),
             resume: self.resume.take(),
+            preface: None,
             hooks: Arc::clone(&self.hooks),
             hook_limit: self.hook_limit,
         };
         (turn, heard)
+    }
+
+    /// Lets the prompt begin with this for whoever reads it through this turn; it is not stored.
+    pub fn preface(&mut self, text: String) {
+        self.preface = Some(text);
     }
 
     /// Passes on what somebody under supervision has said.
@@ -322,7 +330,22 @@ impl Turn {
     /// One message of this session.
     pub async fn message(&self, id: &MessageId) -> Result<Option<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
-        self.reads.message(&self.session.id, id).await
+        let mut found = self.reads.message(&self.session.id, id).await?;
+        if let (Some(message), Some(text)) =
+            (&mut found, self.preface.as_ref().filter(|_| *id == self.prompt))
+            && let Some(first) = message.parts.first()
+        {
+            let told = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
+            let part = Part { body: PartBody::Text(told), ..first.clone() };
+            message.parts.insert(0, part);
+        }
+        Ok(found)
+    }
+
+    /// The session's todo list.
+    pub async fn todos(&self) -> Result<Vec<Todo>, ports::Error> {
+        self.call(Call::Flush).await;
+        self.reads.todos(&self.session.id).await
     }
 
     /// How many sessions are above this one: 0 for one that a person started.

@@ -51,6 +51,32 @@ async fn another_server_goes_on_with_the_conversation() {
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }
 
+/// Puts an entry on its list, and completes it when the conversation goes on.
+const PLANNER: &str = r#"
+case "$*" in
+*--resume*) name=TaskUpdate input='{"taskId":"1","status":"completed"}' ;;
+*) name=TaskCreate input='{"subject":"one"}' ;;
+esac
+begin
+say '{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"c1","name":"'$name'","input":'"$input"'}]}}'
+say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c1","content":"Task #1"}]}}'
+speak m2 hello; finish; linger"#;
+
+#[tokio::test]
+async fn a_todo_list_goes_on_with_the_conversation() {
+    let fake = script(PLANNER);
+    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let session = world.session().await;
+    for status in ["pending", "completed"] {
+        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        let todos = world.sessions.todos(&session.id).await.unwrap();
+        let todos: Vec<_> = todos.iter().map(|it| (it.content.as_str(), it.status.as_str())).collect();
+        assert_eq!(todos, [("one", status)]);
+        runner.forget(&session.id).await;
+    }
+    runner.close().await;
+}
+
 #[tokio::test]
 async fn a_conversation_that_is_gone_begins_again() {
     let refusals = [

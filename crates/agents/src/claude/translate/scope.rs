@@ -20,7 +20,7 @@ pub(super) struct Scope {
     step: Option<Step>,
     /// Calls without a result, by id.
     calls: BTreeMap<String, Open>,
-    todos: Todos,
+    pub(super) todos: Todos,
 }
 
 #[derive(Debug)]

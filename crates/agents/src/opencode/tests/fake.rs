@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
+use crate::opencode::pulse::Pace;
 use crate::opencode::{ABILITIES, OpenCode, Patience, Remote};
 use crate::roster::{About, Program};
 
@@ -70,14 +71,14 @@ struct Shared {
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Fake {
-    pub(super) address: String,
+pub(crate) struct Fake {
+    pub(crate) address: String,
     shared: Arc<Shared>,
     serving: tokio::task::JoinHandle<()>,
 }
 
 impl Fake {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let shared = Arc::new(Shared {
             frames: broadcast::channel(4_096).0,
             calls: watch::Sender::default(),
@@ -94,7 +95,7 @@ impl Fake {
     }
 
     /// A runner that calls this server.
-    pub(super) fn runner(&self) -> OpenCode {
+    pub(crate) fn runner(&self) -> OpenCode {
         let remote = Remote { address: self.address.clone(), user: None, password: None };
         self.runner_of(&self.program(Vec::new()), Some(remote))
     }
@@ -127,7 +128,14 @@ impl Fake {
     pub(super) fn hasty_runner(&self) -> OpenCode {
         let mut runner = self.runner();
         Arc::get_mut(&mut runner.0).unwrap().patience =
-            Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1) };
+            Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Patience::default() };
+        runner
+    }
+
+    /// A runner that calls this server and asks at this pace whether it is at work.
+    pub(super) fn paced_runner(&self, pace: Pace) -> OpenCode {
+        let mut runner = self.runner();
+        Arc::get_mut(&mut runner.0).unwrap().patience.pace = pace;
         runner
     }
 
@@ -206,7 +214,7 @@ impl Fake {
     }
 
     /// What was called so far.
-    pub(super) fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.shared.calls.borrow().clone()
     }
 

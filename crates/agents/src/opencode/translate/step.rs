@@ -46,6 +46,11 @@ impl Step {
         Self { id, is_done: false, texts: HashMap::new(), withdrawn: HashSet::new(), tools: HashMap::new() }
     }
 
+    /// Whether a tool runs.
+    pub(super) fn is_acting(&self) -> bool {
+        self.tools.values().any(|stage| *stage == Stage::Running)
+    }
+
     /// What a part means.
     pub(super) fn part(&mut self, part: Part) -> Vec<AgentEvent> {
         let is_open = part.is_open();

@@ -3,24 +3,18 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use protocol::agent::Abilities;
 use serde_json::Value;
 
 use crate::roster::known::{KNOWN, Kind};
-use crate::{acp, claude, codex, opencode};
 
 use super::scenario;
 
-/// What works with each agent, in the order of the page.
-const ABILITIES: [(&str, Abilities); 4] = [
-    ("Claude Code", claude::ABILITIES),
-    ("Codex", codex::ABILITIES),
-    ("OpenCode", opencode::ABILITIES),
-    ("ACP", acp::Options::ABILITIES),
-];
+/// What each kind of agent is called on the page.
+const NAMES: [(&str, Kind); 4] =
+    [("Claude Code", Kind::Claude), ("Codex", Kind::Codex), ("OpenCode", Kind::OpenCode), ("ACP", Kind::Acp)];
 
 /// What the letters of the table stand for.
-const ABOUT: [(&str, &str); 14] = [
+const ABOUT: [(&str, &str); 15] = [
     ("queue", "prompts wait while it is busy"),
     ("steer", "a prompt can join while it is busy"),
     ("abort", "it can be stopped"),
@@ -35,6 +29,7 @@ const ABOUT: [(&str, &str); 14] = [
     ("attachments", "it takes files with a prompt"),
     ("snapshots", "what it does to files is a diff and can be taken back"),
     ("budgets", "budgets end its turns"),
+    ("continuation", "a turn goes on while its todo list is not finished"),
 ];
 
 #[test]
@@ -74,10 +69,10 @@ fn programs() -> String {
 }
 
 fn abilities() -> String {
-    let names: Vec<&str> = ABILITIES.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
     let mut table = format!("| | | {} |\n|---|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
     let each: Vec<Value> =
-        ABILITIES.iter().map(|(_, abilities)| serde_json::to_value(abilities).unwrap()).collect();
+        NAMES.iter().map(|(_, kind)| serde_json::to_value(kind.abilities()).unwrap()).collect();
     assert_eq!(each[0].as_object().unwrap().len(), ABOUT.len(), "an ability without a word about it");
     for (name, about) in ABOUT {
         let cells: Vec<&str> = each

@@ -1,0 +1,230 @@
+//! A stage for all drivers: one scene, told in the words of each agent, played by a program or a server that behaves
+//! like it.
+//!
+//! A scene is words with `;` between them. `prompted` waits for the next prompt, `joined` for one that joins; `says TEXT`
+//! is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks for a
+//! permission, `returns` is the end of what was permitted, and `writes` is both with a changed file between them;
+//! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
+//! `buries` is its end; `finish` ends the turn and `stopped` does so when it is told to; `ready` waits for
+//! [`Stage::go`]; `linger` stays.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::limits::Limits;
+use engine::ports::SystemClock;
+use futures::future::{FutureExt, join_all};
+use protocol::config::{Budget, PermissionMode};
+use protocol::prompt::SessionPatch;
+use protocol::{EventBody, Session};
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::acp;
+use crate::claude::{self, Claude};
+use crate::codex::Codex;
+use crate::external::keeper::Wake;
+use crate::external::world::{Fake, World};
+use crate::external::{Bounds, Keeping, Patience};
+use crate::native::permission::defaults;
+use crate::opencode::tests::{fake, scene::Player};
+use crate::roster::known::Kind;
+use crate::roster::{About, External, Program, Watched};
+
+/// The words of a program.
+fn dialect(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claude => include_str!("stage/claude.sh"),
+        Kind::Codex => include_str!("stage/codex.sh"),
+        Kind::Acp => include_str!("stage/acp.sh"),
+        Kind::OpenCode => "",
+    }
+}
+
+/// Plays something with every kind of agent at the same time, and says with whom it failed.
+pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
+    let played = Kind::ALL.map(|kind| {
+        let played = AssertUnwindSafe(play(kind)).catch_unwind();
+        async move { played.await.map_err(|_| kind) }
+    });
+    let failed: Vec<Kind> = join_all(played).await.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "it went wrong with {failed:?}");
+}
+
+/// Who plays the agent.
+pub(super) enum Cast {
+    Program(Fake),
+    Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
+}
+
+/// A world with an agent that plays a scene.
+pub(super) struct Stage {
+    pub(super) world: World,
+    kind: Kind,
+    scene: String,
+    cast: Cast,
+    runner: Arc<dyn External>,
+}
+
+impl Stage {
+    /// Plays a scene.
+    pub(super) async fn new(kind: Kind, scene: &str) -> Self {
+        Self::bounded(kind, scene, &Budget::default()).await
+    }
+
+    /// Plays a scene within a budget.
+    pub(super) async fn bounded(kind: Kind, scene: &str, budget: &Budget) -> Self {
+        let mut cast = Cast::new(kind, scene).await;
+        let mut runner = None;
+        let make = |wake| watched(&cast, kind, budget, wake, &mut runner);
+        let world = World::bounded(Limits::default(), make).await;
+        cast.raise(scene, world.project.path());
+        Self { world, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
+    }
+
+    /// The server is gone, and another one starts; the agent plays its scene anew.
+    pub(super) async fn restart(self) -> Self {
+        let Self { world, kind, scene, mut cast, runner } = self;
+        runner.close().await;
+        let mut runner = None;
+        let make = |wake| watched(&cast, kind, &Budget::default(), wake, &mut runner);
+        let world = world.restart(make).await;
+        cast.raise(&scene, world.project.path());
+        Self { world, kind, scene, cast, runner: runner.unwrap() }
+    }
+
+    /// A session whose turns go on by themselves if todos are open.
+    pub(super) async fn continuing(&self) -> Session {
+        let session = self.world.session().await;
+        let patch = SessionPatch { continuation: Some(true), ..SessionPatch::default() };
+        self.world.sessions.update(&session.id, patch).await.unwrap()
+    }
+
+    /// Waits until the agent has begun to say this.
+    pub(super) async fn until_said(&mut self, words: &str) {
+        self.world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
+    }
+
+    /// Lets a scene go on that is `ready` to.
+    pub(super) fn go(&self) {
+        match &self.cast {
+            Cast::Program(_) => std::fs::write(self.world.project.path().join(".go"), "").unwrap(),
+            Cast::Server { go, .. } => go.notify_one(),
+        }
+    }
+
+    /// All that the agent was told.
+    pub(super) fn told(&self) -> Vec<String> {
+        match &self.cast {
+            Cast::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
+            Cast::Server { fake, .. } => fake.calls(),
+        }
+    }
+
+    /// How often the agent was told something that contains this.
+    pub(super) fn count_told(&self, words: &str) -> usize {
+        self.told().iter().filter(|told| told.contains(words)).count()
+    }
+
+    /// Fails if clients were misled or a process is left; tells how many turns the session had.
+    pub(super) async fn end(self, session: &Session) -> usize {
+        let turns = self.world.check(&session.id);
+        self.close().await;
+        turns
+    }
+
+    /// Fails if a process is left.
+    pub(super) async fn close(self) {
+        self.runner.close().await;
+        if let Cast::Program(fake) = &self.cast {
+            fake.assert_gone();
+        }
+    }
+}
+
+/// The runner, as everybody gets it, and a handle on what is inside.
+fn watched(
+    cast: &Cast,
+    kind: Kind,
+    budget: &Budget,
+    wake: Wake,
+    runner: &mut Option<Arc<dyn External>>,
+) -> Watched {
+    let external = cast.runner(kind, wake);
+    *runner = Some(Arc::clone(&external));
+    Watched::new(external, None, budget.clone())
+}
+
+impl Cast {
+    pub(super) async fn new(kind: Kind, scene: &str) -> Self {
+        if kind == Kind::OpenCode {
+            let fake = Arc::new(fake::Fake::new().await);
+            return Self::Server { fake, go: Arc::default(), playing: None };
+        }
+        Self::Program(Fake::new(&format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))))
+    }
+
+    /// A program plays when it is started; a server plays from now on.
+    pub(super) fn raise(&mut self, scene: &str, project: &Path) {
+        if let Self::Server { fake, go, playing } = self {
+            let prompts = fake.calls().iter().filter(|call| call.contains("/prompt_async")).count();
+            let player = Player::new(fake, project, go, prompts);
+            *playing = Some(AbortOnDropHandle::new(tokio::spawn(player.perform(scene.to_owned()))));
+        }
+    }
+
+    pub(super) fn runner(&self, kind: Kind, wake: Wake) -> Arc<dyn External> {
+        let fake = match self {
+            Self::Program(fake) => fake,
+            Self::Server { fake, .. } => return Arc::new(fake.runner()),
+        };
+        let text = |it: OsString| it.into_string().unwrap();
+        let program = Program {
+            command: vec![text(Fake::program()), text(fake.script().into())],
+            environment: fake
+                .environment()
+                .into_iter()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect(),
+            hidden: Vec::new(),
+            mode: PermissionMode::Ask,
+            rules: defaults(),
+            idle: crate::roster::IDLE,
+        };
+        let about = |id: &str| About {
+            id: id.to_owned(),
+            name: "The agent".to_owned(),
+            description: String::new(),
+            models: vec!["default".to_owned()],
+            has_providers: false,
+            abilities: kind.abilities(),
+        };
+        match kind {
+            Kind::Claude => {
+                let options = claude::Options::of(&program);
+                Arc::new(Claude::new(about(claude::NAME), options, Arc::new(SystemClock), wake))
+            }
+            Kind::Codex => Arc::new(Codex::new(program.into(), Vec::new(), Arc::new(SystemClock))),
+            Kind::OpenCode | Kind::Acp => {
+                let options = acp::Options {
+                    about: about("acp:fake"),
+                    command: program.command,
+                    environment: program.environment,
+                    hidden: Vec::new(),
+                    mode: PermissionMode::Ask,
+                    rules: program.rules,
+                    servers: BTreeMap::new(),
+                    sandbox: None,
+                    bounds: Bounds::default(),
+                    patience: Patience::default(),
+                    keeping: Keeping::default(),
+                    clock: Arc::new(SystemClock),
+                };
+                Arc::new(acp::Acp::new(options, wake))
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+# What every program on the stage can do, besides the words of `external::world`.
+n=0
+next() { n=$((n + 1)); }
+# Waits for a line that contains this, and notes all that it hears.
+told() {
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$NOTES"
+        case $line in *"$1"*) return 0 ;; esac
+    done
+    exit 0
+}
+# The id of the request that was told last.
+number() { id=${line#*\"id\":} && id=${id%%[,\}]*}; }
+# Waits until the test wants it to go on.
+ready() { until [ -e .go ]; do sleep 0.02; done; }
+says() { opens "$1" && closes; }
+writes() { wants && echo changed >README.md && returns; }
+printf '%s\n' "$*" >>"$NOTES"
