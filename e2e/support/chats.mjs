@@ -79,8 +79,8 @@ export class Gate {
 
 // The gateway, for a server that runs already.
 export class Gateway {
-  constructor({ world, address, channels }) {
-    Object.assign(this, { world, address, channels, log: "" })
+  constructor({ world, address, channels, env = {} }) {
+    Object.assign(this, { world, address, channels, env, log: "" })
   }
 
   async begin() {
@@ -94,7 +94,7 @@ export class Gateway {
     const careful = ["-c", `trap '' XFSZ; exec "$0" "$@"`, binary]
     this.child = start("sh", [...careful, ...args, "--log-level", "debug"], {
       cwd: world.project,
-      env: world.env(),
+      env: { ...world.env(), ...this.env },
       stdio: ["ignore", "pipe", "pipe"],
     })
     this.child.stderr.setEncoding("utf8").on("data", (text) => (this.log += text))

@@ -6,4 +6,5 @@
 pub mod slack;
 pub mod stage;
 pub mod telegram;
+pub mod tls;
 pub mod whatsapp;

@@ -36,7 +36,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::Instant};
 
-use super::stage::{self, Platform, Said, Stage, Tap};
+use super::{
+    stage::{self, Platform, Said, Stage, Tap},
+    tls::Front,
+};
 use delivery::Kind;
 pub use delivery::signature;
 
@@ -68,6 +71,8 @@ pub struct Options {
     pub deadline_ms: u64,
     /// After how many milliseconds a call that failed is made again; Slack waits not at all, a minute, five minutes.
     pub retries_ms: Vec<u64>,
+    /// Whether connections of Socket Mode are offered over TLS.
+    pub is_secure: bool,
 }
 
 impl Default for Options {
@@ -81,6 +86,7 @@ impl Default for Options {
             without: Vec::new(),
             deadline_ms: 3_000,
             retries_ms: vec![0, 1_000, 5_000],
+            is_secure: false,
         }
     }
 }
@@ -91,6 +97,7 @@ pub struct Slack {
     stage: Stage,
     options: Options,
     url: String,
+    front: Option<Front>,
     http: reqwest::Client,
     inner: Mutex<Inner>,
 }
@@ -124,10 +131,13 @@ impl Slack {
     /// Starts it on a free port of loopback.
     pub async fn start(options: Options) -> Result<Arc<Self>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let front = if options.is_secure { Some(Front::start(address).await?) } else { None };
         let slack = Arc::new(Self {
             stage: Stage::default(),
             options,
-            url: format!("http://{}", listener.local_addr()?),
+            url: format!("http://{address}"),
+            front,
             http: crate::calls::http(),
             inner: Mutex::default(),
         });
@@ -327,6 +337,10 @@ fn routes(slack: Arc<Slack>) -> Router {
         .route("/upload/{ticket}", post(files::upload))
         .route("/files/{id}", get(files::download))
         .route("/link", get(socket::connect))
+        .route(
+            "/control/slack/certificate",
+            post(async |Shared(it): Fake| Json(json!(it.front.as_ref().map(|front| &front.certificate)))),
+        )
         .route(
             "/control/slack/calls",
             post(async |Shared(it): Fake, Json(target): Json<Target>| match it.call_at(&target.url).await {

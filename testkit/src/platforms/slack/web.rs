@@ -101,7 +101,11 @@ impl Slack {
             "apps.connections.open" => {
                 let ticket = self.fresh("ticket-");
                 self.lock().tickets.insert(ticket.clone());
-                Ok(json!({"url": format!("{}/link?ticket={ticket}", self.url.replacen("http", "ws", 1))}))
+                let address = match &self.front {
+                    Some(front) => format!("wss://{}", front.address),
+                    None => self.url.replacen("http", "ws", 1),
+                };
+                Ok(json!({"url": format!("{address}/link?ticket={ticket}")}))
             }
             "chat.postMessage" => self.post(&fields),
             "chat.update" => self.update(&fields),
