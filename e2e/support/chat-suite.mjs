@@ -240,6 +240,21 @@ export function suite(title, { service, startServer }) {
       assert.equal(await answers(place, "Hello from"), 1)
     })
 
+    test("a wrong token is told, and ends the gateway", async () => {
+      await gateway.shutdown()
+      const other = await Platform.start(service.name, await service.options?.())
+      const channels = await service.settings(other, [ADA.from])
+      for (const name of service.tokens) channels[service.name][name] = "123:wrong-one"
+      gateway = new Gateway({ world: server.world, address: gate.url, channels })
+      await gateway.begin()
+      const [code] = await within(PATIENCE_MS, gateway.child.ended, "the end", () => gateway.log.slice(-4_000))
+      assert.equal(code, 2, gateway.log)
+      assert.match(gateway.log, /refused: .*(token|auth)/)
+      assert.ok(!gateway.log.includes("wrong-one"), "the token was logged")
+      await other.stop()
+      await connect()
+    })
+
     test("no secret is in the log", () => {
       for (const secret of service.secrets) assert.ok(!gateway.log.includes(secret), `${secret} was logged`)
     })

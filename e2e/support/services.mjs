@@ -13,6 +13,7 @@ export const telegram = {
   // What was said can be taken away again.
   takesBack: true,
   secrets: [TELEGRAM],
+  tokens: ["token"],
   options: () => ({ token: TELEGRAM }),
   chat: (number) => ({ chat: String(5_000 + number) }),
   settings: (fake, allow) => ({ telegram: { token: TELEGRAM, api: fake.url, allow } }),
@@ -25,6 +26,7 @@ export const slack = {
   send: "chat.postMessage",
   takesBack: true,
   secrets: Object.values(SLACK),
+  tokens: ["botToken", "appToken"],
   options: () => SLACK,
   chat: (number) => ({ chat: `D${5_000 + number}` }),
   settings: (fake, allow) => ({ slack: { ...SLACK, api: fake.url, allow } }),
@@ -39,6 +41,7 @@ export const whatsapp = {
   name: "whatsapp",
   send: "messages",
   secrets: Object.values(WHATSAPP),
+  tokens: ["token"],
   options: () => ({ ...WHATSAPP, phoneNumberID: "1001" }),
   // Somebody types the address into a form.
   connected: (fake) => fake.control("webhook", { url: `http://127.0.0.1:${port}/whatsapp` }),

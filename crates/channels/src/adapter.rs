@@ -122,6 +122,12 @@ pub enum Fault {
     /// Not done: the service wants the person to speak first. To be tried again when they have.
     #[error("the person has to write first: {0}")]
     Closed(String),
+    /// Not done: the chat has become another one. To be tried again there.
+    #[error("the chat has become another one: {into}")]
+    Moved {
+        /// The chat that it is now.
+        into: String,
+    },
     /// Not done, and asking again would not change that.
     #[error("the service refused: {0}")]
     Refused(String),

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Adapter, Place, Post,
+    Adapter, Inbox, Place, Post,
     ledger::{Ledger, PostId},
 };
 
@@ -46,6 +46,7 @@ pub struct Showing {
 pub struct Couriers(Arc<Office>);
 
 struct Office {
+    inbox: Inbox,
     ledger: Arc<Ledger>,
     adapters: HashMap<&'static str, Arc<dyn Adapter>>,
     desks: Mutex<HashMap<Place, Arc<Desk>>>,
@@ -87,10 +88,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Couriers {
     /// Couriers who say through these adapters what is in the ledger.
-    pub fn new(ledger: Arc<Ledger>, adapters: &[Arc<dyn Adapter>]) -> Self {
+    pub fn new(inbox: Inbox, adapters: &[Arc<dyn Adapter>]) -> Self {
+        let ledger = Arc::clone(inbox.ledger());
         let adapters = adapters.iter().map(|adapter| (adapter.channel(), Arc::clone(adapter))).collect();
         let (desks, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Office { ledger, adapters, desks, tasks, stop }))
+        Self(Arc::new(Office { inbox, ledger, adapters, desks, tasks, stop }))
     }
 
     /// Something was put into the ledger, to be said in a place.

@@ -98,7 +98,7 @@ impl Gateway {
         let listener = listen(settings, &adapters).await?;
         let ledger = Arc::new(Ledger::open(&ledger_path(directory), clock)?);
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
-        let couriers = Couriers::new(Arc::clone(&ledger), &adapters);
+        let couriers = Couriers::new(inbox.clone(), &adapters);
         let allow = allowed(settings);
         let has_guests = allow.values().any(|people| !people.is_empty());
         let router = Router::new(Desk {

@@ -142,6 +142,21 @@ impl Inbox {
         Ok(held != Held::TooEarly)
     }
 
+    /// A place has become another one, with all that is kept there. It stays so when this returns.
+    pub async fn moved(&self, from: &Place, to: &Place) -> Result<(), ledger::Error> {
+        self.ledger.move_place(from, to).await?;
+        tracing::info!(%from, %to, "a chat has become another one; its session goes along");
+        for place in [from, to] {
+            let _ = self.news.send(place.clone()).await;
+        }
+        Ok(())
+    }
+
+    /// What is stored.
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
     /// What an adapter wants to remember of where it is, such as the number of the last update it has read.
     pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
         self.ledger.bookmark(channel).await

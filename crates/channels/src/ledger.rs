@@ -5,6 +5,7 @@
 //! process may only add what a person does by hand, such as a pairing code.
 
 mod asks;
+mod moves;
 mod people;
 mod places;
 mod posts;

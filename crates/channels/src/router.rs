@@ -127,6 +127,14 @@ impl Inner {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Hands on what the lane of a place has not read.
+    fn forward(&self, from: &Place, to: Place) {
+        let mut notes = self.notes();
+        if let Some(left) = notes.remove(from) {
+            notes.entry(to).or_default().extend(left);
+        }
+    }
+
     /// Lets a lane end, unless there was news in the meantime. Whoever brings news holds the same lock.
     fn leave(&self, place: &Place, wakes: &mut mpsc::Receiver<()>) -> bool {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

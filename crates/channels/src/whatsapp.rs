@@ -36,6 +36,10 @@ const TYPING: Duration = Duration::from_secs(20);
 /// How long a message may be. It is not said what a character is, so the count that comes out larger is taken.
 const TEXT: Limit = Limit { length: 4_096, unit: Unit::Utf16 };
 
+/// How long to wait before WhatsApp is asked again whether the token is good; doubles up to the second.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
 /// How long a document may be.
 const FILE: u64 = 100 << 20;
 
@@ -59,6 +63,22 @@ impl WhatsApp {
         let verification = hmac::sign(&secret, settings.verify_token.reveal().as_bytes());
         let graph = Graph::new(&settings.api, settings.token.clone())?;
         Ok(Self { graph, number: settings.phone_number_id.clone(), secret, verification })
+    }
+
+    /// Makes sure that the token is good, and waits to be called. Returns only if it is not.
+    async fn wait(&self) -> Fault {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.graph.check(&self.number).await {
+                Ok(()) => return std::future::pending().await,
+                Err(fault @ Fault::Refused(_)) => return fault,
+                Err(fault) => {
+                    tracing::warn!(%fault, ?pause, "WhatsApp cannot be asked whether the token is good");
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     async fn say(&self, place: &Place, post: &Post) -> Result<Sent, Fault> {
@@ -118,7 +138,7 @@ impl Adapter for WhatsApp {
 
     /// The webhook is registered by hand, because that needs more rights than a gateway should have.
     fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
-        std::future::pending().boxed()
+        self.wait().boxed()
     }
 
     fn is_called(&self) -> bool {

@@ -45,6 +45,10 @@ pub(crate) fn help() -> String {
 pub(crate) const STRANGER: &str = "I do not know you, so I may not work for you. Whoever runs this server can make a \
      code with `baton channels pair`; then send me /pair and the code.";
 
+/// Said before what came too late for somebody who had not written for long.
+pub(crate) const LATE: &str = "⏰ I could not write to you earlier: here I may do that only for a while after your last \
+     message. This is what I had to tell you:";
+
 /// A command that there is not.
 pub(crate) fn unknown_command(name: &str) -> String {
     format!("There is no command /{name}. /help lists them.")

@@ -22,7 +22,7 @@ use axum::{
     extract::{DefaultBodyLimit, Path, State as Shared},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
-    routing::{any, get},
+    routing::{any, get, post},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::stream;
@@ -155,6 +155,13 @@ impl Telegram {
         let router = Router::new()
             .route("/{bot}/{method}", any(call))
             .route("/file/{bot}/{folder}/{file}", get(download))
+            .route(
+                "/control/telegram/migrate",
+                post(async |Shared(it): Service, Json(Move { chat, to }): Json<Move>| {
+                    it.migrate(&chat, to);
+                    Json(json!({}))
+                }),
+            )
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .with_state(Arc::clone(&service))
             .merge(control(Arc::clone(&service)));
@@ -167,9 +174,26 @@ impl Telegram {
         &self.address
     }
 
-    /// A group becomes another one, with another id.
+    /// A group becomes another one, with another id. Whoever calls it by the old one is told so.
     pub fn migrate(&self, chat: &str, to: i64) {
-        self.lock().migrated.insert(chat.to_owned(), to);
+        let mut inner = self.lock();
+        inner.migrated.insert(chat.to_owned(), to);
+        inner.chats.insert(to.to_string());
+    }
+
+    /// The same, and it is told in both of them.
+    pub fn migrate_loudly(&self, chat: &str, to: i64) {
+        self.migrate(chat, to);
+        let from: i64 = chat.parse().unwrap_or_default();
+        for (here, kind, name, other) in
+            [(from, "group", "migrate_to_chat_id", to), (to, "supergroup", "migrate_from_chat_id", from)]
+        {
+            let message = json!({
+                "message_id": self.new_message(), "date": now(), "chat": {"id": here, "type": kind},
+                "from": person("1087968824", "Group"), name: other,
+            });
+            self.add("message", &message);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -296,6 +320,13 @@ fn person(id: &str, name: &str) -> Value {
 }
 
 type Service = Shared<Arc<Telegram>>;
+
+/// Which group becomes which other.
+#[derive(Deserialize)]
+struct Move {
+    chat: String,
+    to: i64,
+}
 
 async fn call(
     Shared(service): Service,

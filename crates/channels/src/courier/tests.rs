@@ -4,7 +4,7 @@ use std::{collections::VecDeque, path::Path, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::{
     work::{DOUBT, OVER},
@@ -14,6 +14,7 @@ use crate::{
     Abilities, Attachment, Content, Fault, Inbox, Sender, Sent, Update,
     adapter::Answer,
     split::{Limit, Unit},
+    words::LATE,
 };
 
 /// A service that does what it is asked, unless a fault is planned, and writes it down.
@@ -66,9 +67,10 @@ impl Adapter for Service {
         Box::pin(std::future::pending())
     }
 
-    fn send<'a>(&'a self, _place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
         let sent = Sent(post.text.clone());
-        Box::pin(std::future::ready(self.note(format!("send {}", post.text), sent)))
+        let elsewhere = if place.chat == "1" { String::new() } else { format!(" in {}", place.chat) };
+        Box::pin(std::future::ready(self.note(format!("send {}{elsewhere}", post.text), sent)))
     }
 
     fn edit<'a>(&'a self, _place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
@@ -101,6 +103,7 @@ struct World {
     ledger: Arc<Ledger>,
     couriers: Couriers,
     service: Arc<Service>,
+    news: mpsc::Receiver<Place>,
     _directory: tempfile::TempDir,
 }
 
@@ -109,8 +112,9 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let ledger = open(directory.path());
         let adapter: Arc<dyn Adapter> = Arc::clone(&service) as Arc<dyn Adapter>;
-        let couriers = Couriers::new(Arc::clone(&ledger), &[adapter]);
-        Self { ledger, couriers, service, _directory: directory }
+        let (inbox, news) = Inbox::new(Arc::clone(&ledger));
+        let couriers = Couriers::new(inbox, &[adapter]);
+        Self { ledger, couriers, service, news, _directory: directory }
     }
 
     async fn say(&self, texts: &[&str]) -> Vec<PostId> {
@@ -172,10 +176,11 @@ async fn what_the_person_has_to_write_for_is_said_when_they_do() {
         sent: 0,
         content: Content::Stopped,
     };
-    // Whether the courier notes the refusal before or after this, it is said once.
+    while world.ledger.next_post(&place()).await.unwrap().is_some() {}
     world.ledger.accept(update).await.unwrap();
     world.couriers.wake(&place());
-    assert_eq!(world.service.until("send one").await, ["in vain: send one", "send one"]);
+    let done = world.service.until("send one").await;
+    assert_eq!(done, ["in vain: send one", &format!("send {LATE}"), "send one"]);
 }
 
 #[tokio::test]
@@ -258,7 +263,7 @@ async fn what_a_gateway_that_died_has_shown_is_taken_away_by_the_next() {
         assert_eq!(world.ledger.open_places().await.unwrap(), [place()]);
         lock(&world.service.faults).extend(faults);
         let adapter: Arc<dyn Adapter> = Arc::clone(&world.service) as Arc<dyn Adapter>;
-        let next = Couriers::new(Arc::clone(&world.ledger), &[adapter]);
+        let next = Couriers::new(Inbox::new(Arc::clone(&world.ledger)).0, &[adapter]);
         next.wake(&place());
         world.service.until(&last).await;
         while !world.ledger.open_places().await.unwrap().is_empty() {}
@@ -274,4 +279,16 @@ async fn an_answer_that_took_the_place_of_its_preview_is_not_taken_away() {
     world.couriers.wake(&place());
     world.service.until("edit Hel -> Hello.").await;
     assert_eq!(world.ledger.shown(&place()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_a_chat_that_moved_did_not_take_is_said_where_it_is_now() {
+    let mut world = World::new(Service::new(true, [Fault::Moved { into: "2".into() }]));
+    world.say(&["one", "two"]).await;
+    for _ in 0..2 {
+        let place = world.news.recv().await.unwrap();
+        world.couriers.wake(&place);
+    }
+    let done = world.service.until("send two in 2").await;
+    assert_eq!(done, ["in vain: send one", "send one in 2", "send two in 2"]);
 }

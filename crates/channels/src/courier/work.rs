@@ -42,6 +42,8 @@ pub(super) struct Courier {
     replacing: VecDeque<(PostId, Post)>,
     /// The service asked to be left alone until then.
     quiet_until: Option<Instant>,
+    /// The chat has become this one.
+    moved: Option<String>,
     /// A post that was sent, or not, which could not be noted yet.
     unnoted: Option<(Outgoing, Result<Sent, Fault>)>,
     /// When to look for posts again; nothing if none waits.
@@ -66,6 +68,7 @@ impl Courier {
             showing: Showing::default(),
             replacing: VecDeque::new(),
             quiet_until: None,
+            moved: None,
             unnoted: None,
             posts_at: None,
             typing_at: None,
@@ -84,6 +87,7 @@ impl Courier {
             if !self.is_quiet() {
                 self.work().await;
             }
+            self.follow().await;
             if self.is_done() && self.couriers.leave(&self.place, &self.desk) {
                 return;
             }
@@ -159,8 +163,24 @@ impl Courier {
 
     /// Notes what a fault means for the place as a whole.
     fn heed(&mut self, fault: &Fault) {
-        if let Fault::Busy { after } = fault {
-            self.quiet_until = Some(Instant::now() + *after);
+        match fault {
+            Fault::Busy { after } => self.quiet_until = Some(Instant::now() + *after),
+            Fault::Moved { into } => self.moved = Some(into.clone()),
+            _ => {}
+        }
+    }
+
+    /// Tells that the place has become another one, where somebody else is the courier.
+    async fn follow(&mut self) {
+        let Some(chat) = &self.moved else { return };
+        let to = Place { chat: chat.clone(), ..self.place.clone() };
+        match self.couriers.0.inbox.moved(&self.place, &to).await {
+            // Nothing that was shown here can be reached any more.
+            Ok(()) => (self.moved, self.status, self.showing) = (None, None, Showing::default()),
+            Err(error) => {
+                tracing::error!(place = %self.place, %error, "a chat that moved could not be noted");
+                self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
+            }
         }
     }
 
@@ -195,7 +215,8 @@ impl Courier {
 
     /// Says what is in the ledger, as far as the service takes it.
     async fn say_all(&mut self) {
-        while self.posts_at.is_some_and(|at| at <= Instant::now()) && !self.is_quiet() {
+        let is_due = |at: Instant| at <= Instant::now();
+        while self.posts_at.is_some_and(is_due) && !self.is_quiet() && self.moved.is_none() {
             if let Err(error) = self.say_next().await {
                 tracing::error!(place = %self.place, %error, "what has to be said cannot be read or noted");
                 self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
@@ -262,6 +283,9 @@ impl Courier {
                 ledger.postpone(outgoing.id, later(now, delay)).await
             }
             Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
+            Fault::Moved { into } => {
+                ledger.follow(outgoing.id, &Place { chat: into.clone(), ..self.place.clone() }).await
+            }
             Fault::Refused(_) => ledger.refused(outgoing.id).await,
             Fault::Uncertain(_) => self.doubt(outgoing).await,
         }
@@ -313,6 +337,7 @@ impl Courier {
                         self.replacing.push_back((id, post));
                     }
                     Err(fault) => {
+                        self.heed(&fault);
                         tracing::debug!(place = %self.place, %fault, "a post could not be replaced");
                     }
                 },

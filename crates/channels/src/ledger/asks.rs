@@ -9,7 +9,7 @@ use protocol::{
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Ledger, PostId, UpdateId, posts};
+use super::{Error, Ledger, PostId, UpdateId, moves, posts};
 use crate::{Place, Post};
 
 /// A request that waits in a place.
@@ -54,11 +54,12 @@ impl Ledger {
     /// which the request is stored, which the buttons of the last one carry. Says whether it is new.
     pub async fn ask(
         &self,
-        ask: Ask,
+        mut ask: Ask,
         posts: impl FnOnce(i64) -> Vec<Post> + Send + 'static,
     ) -> Result<bool, Error> {
         let now = self.now();
         self.with(move |tables| {
+            ask.place = moves::resolve(tables, &ask.place)?;
             let added = tables
                 .prepare_cached(
                     "INSERT INTO asks (request, place, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",

@@ -4,7 +4,7 @@ use protocol::{Millis, SessionId, message::ModelRef};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Ledger};
+use super::{Error, Ledger, moves};
 use crate::Place;
 
 /// What a place remembers.
@@ -26,13 +26,16 @@ pub struct Seat {
     /// When it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heard: Option<Millis>,
+    /// Sessions as they were listed last, for choosing by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listed: Vec<SessionId>,
 }
 
 impl Ledger {
     /// What a place remembers; nothing, if nothing was ever said there.
     pub async fn seat(&self, place: &Place) -> Result<Seat, Error> {
-        let place = place.to_string();
-        self.with(move |tables| read(tables, &place)).await
+        let place = place.clone();
+        self.with(move |tables| read(tables, &moves::resolve(tables, &place)?.to_string())).await
     }
 
     /// The place in which a session is at work, or else the one that talks to it and was heard last.
@@ -59,8 +62,9 @@ impl Ledger {
         place: &Place,
         change: impl FnOnce(&mut Seat) + Send + 'static,
     ) -> Result<(), Error> {
-        let place = place.to_string();
+        let place = place.clone();
         self.with(move |tables| {
+            let place = moves::resolve(tables, &place)?.to_string();
             let mut seat = read(tables, &place)?;
             change(&mut seat);
             let body = serde_json::to_string(&seat)?;

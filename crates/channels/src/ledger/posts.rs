@@ -10,8 +10,8 @@
 use protocol::Millis;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Error, Ledger};
-use crate::{Place, Post, Sent};
+use super::{Error, Ledger, moves};
+use crate::{Place, Post, Sent, words};
 
 /// How long what was said is remembered.
 const REMEMBERED: Millis = 24 * 60 * 60 * 1_000;
@@ -178,10 +178,22 @@ fn mark(tables: &Connection, id: PostId, state: &str, sent: Option<&str>, now: M
     Ok(())
 }
 
-/// What is held in a place is due: the person has written.
-pub(super) fn release(tables: &Connection, place: &str) -> Result<(), Error> {
-    let change = "UPDATE posts SET state = 'waiting', due = 0 WHERE place = ? AND state = 'held'";
-    tables.prepare_cached(change)?.execute([place])?;
+/// What is held in a place is due: the person has written. They are told why it comes now.
+pub(super) fn release(tables: &Connection, place: &Place, now: Millis) -> Result<(), Error> {
+    let mut query =
+        tables.prepare_cached("SELECT id, body FROM posts WHERE place = ? AND state = 'held' ORDER BY id")?;
+    let rows = query.query_map([place.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let held: Vec<(PostId, String)> = rows.collect::<Result<_, _>>()?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    insert(tables, place, &[Post::text(words::LATE)], now)?;
+    // What is said first has the smaller number, so they get new ones.
+    for (id, body) in held {
+        let posts = insert(tables, place, &[serde_json::from_str(&body)?], now)?;
+        tables.execute("UPDATE asks SET post = ? WHERE post = ?", params![posts.first(), id])?;
+        tables.execute("DELETE FROM posts WHERE id = ?", [id])?;
+    }
     Ok(())
 }
 
@@ -192,7 +204,8 @@ pub(super) fn insert(
     posts: &[Post],
     now: Millis,
 ) -> Result<Vec<PostId>, Error> {
-    let (name, at) = (place.to_string(), serde_json::to_string(place)?);
+    let place = moves::resolve(tables, place)?;
+    let (name, at) = (place.to_string(), serde_json::to_string(&place)?);
     let mut insertion =
         tables.prepare_cached("INSERT INTO posts (place, at, body, created) VALUES (?, ?, ?, ?)")?;
     posts

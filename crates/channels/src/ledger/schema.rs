@@ -91,6 +91,12 @@ CREATE TABLE shown (
     sent  TEXT NOT NULL
 ) WITHOUT ROWID;
 ",
+    "
+CREATE TABLE moves (
+    place TEXT PRIMARY KEY,
+    at    TEXT NOT NULL
+) WITHOUT ROWID;
+",
 ];
 
 /// Opens or creates the file, readable by its owner alone, and brings it up to date.

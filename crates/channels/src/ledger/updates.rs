@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol::{MessageId, Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Error, Ledger, posts};
+use super::{Error, Ledger, moves, posts};
 use crate::{Accepted, Place, Post, Update};
 
 /// How long what is done is remembered, so that a late repetition is known: longer than any service repeats.
@@ -54,7 +54,11 @@ impl Ledger {
     /// Stores an update, unless it or its alias is known.
     pub async fn accept(&self, update: Update) -> Result<Accepted, Error> {
         let now = self.now();
-        self.with(move |tables| insert(tables, &update, now)).await
+        self.with(move |tables| {
+            let place = moves::resolve(tables, &update.place)?;
+            insert(tables, &Update { place, ..update }, now)
+        })
+        .await
     }
 
     /// Stores updates that were delivered together, all or none of them. Says where something is new.
@@ -62,7 +66,8 @@ impl Ledger {
         let now = self.now();
         self.with(move |tables| {
             let mut places = BTreeSet::new();
-            for update in updates {
+            for mut update in updates {
+                update.place = moves::resolve(tables, &update.place)?;
                 if insert(tables, &update, now)? == Accepted::New {
                     places.insert(update.place);
                 }
@@ -89,6 +94,12 @@ impl Ledger {
     /// Where something is not done, or not said, or shown that is over.
     pub async fn open_places(&self) -> Result<Vec<Place>, Error> {
         self.with(|tables| {
+            // What was being sent in a place that has moved is due, or doubted, where it is now.
+            tables.execute(
+                "UPDATE posts SET at = moves.at, place = (SELECT json_extract(moves.at, '$.channel') || '/' ||
+                 json_extract(moves.at, '$.chat')) FROM moves WHERE moves.place = posts.place AND state = 'sending'",
+                [],
+            )?;
             let mut query = tables.prepare(
                 "SELECT json_extract(body, '$.place') FROM updates WHERE state IN ('waiting', 'running')
                  UNION SELECT at FROM posts WHERE state IN ('waiting', 'sending')
@@ -200,7 +211,7 @@ fn insert(tables: &Connection, update: &Update, now: Millis) -> Result<Accepted,
     if insertion.execute(row)? == 0 {
         return Ok(Accepted::Known);
     }
-    posts::release(tables, &place)?;
+    posts::release(tables, &update.place, now)?;
     Ok(Accepted::New)
 }
 

@@ -23,25 +23,27 @@ impl Lane {
         Ok(sessions)
     }
 
-    pub(super) async fn list_sessions(&mut self) -> Said {
+    pub(super) async fn list_sessions(&self) -> Said {
         let sessions = self.roots().await?;
-        self.listed = sessions.iter().map(|session| session.id.clone()).collect();
+        let listed = sessions.iter().map(|session| session.id.clone()).collect();
+        // Until somebody chooses, others may come first.
+        self.ledger().change_seat(&self.place, |seat| seat.listed = listed).await?;
         let current = self.seat().await?.session;
         let text = words::sessions(&sessions, current.as_ref(), self.ledger().now());
         Ok(posts(&*self.adapter, &text))
     }
 
-    pub(super) async fn use_session(&mut self, which: &str) -> Said {
+    pub(super) async fn use_session(&self, which: &str) -> Said {
         if which.is_empty() {
             return Ok(say("Which one? /sessions lists them; then write /use and the number."));
         }
         let id = match which.parse::<usize>() {
             Ok(number) => {
-                // After a restart nobody remembers what was listed.
-                if self.listed.is_empty() {
-                    self.listed = self.roots().await?.into_iter().map(|session| session.id).collect();
+                let mut listed = self.seat().await?.listed;
+                if listed.is_empty() {
+                    listed = self.roots().await?.into_iter().map(|session| session.id).collect();
                 }
-                number.checked_sub(1).and_then(|index| self.listed.get(index)).cloned()
+                number.checked_sub(1).and_then(|index| listed.get(index)).cloned()
             }
             Err(_) => which.parse().ok(),
         };

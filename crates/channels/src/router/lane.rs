@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use protocol::{Millis, SessionId};
+use protocol::Millis;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
@@ -44,8 +44,6 @@ pub(super) struct Lane {
     pub(super) waiting: Vec<Kept>,
     /// When the first of the open requests is given up.
     pub(super) expiry: Option<Millis>,
-    /// Sessions as they were listed last, for choosing by number.
-    pub(super) listed: Vec<SessionId>,
     /// Whether there may be updates that were not looked at.
     pub(super) has_news: bool,
 }
@@ -57,17 +55,7 @@ impl Lane {
         adapter: Arc<dyn Adapter>,
         wakes: mpsc::Receiver<()>,
     ) -> Self {
-        Self {
-            router,
-            place,
-            adapter,
-            wakes,
-            run: None,
-            waiting: Vec::new(),
-            expiry: None,
-            listed: Vec::new(),
-            has_news: true,
-        }
+        Self { router, place, adapter, wakes, run: None, waiting: Vec::new(), expiry: None, has_news: true }
     }
 
     pub(super) fn desk(&self) -> &Desk {
@@ -142,6 +130,14 @@ impl Lane {
 
     /// Looks at everything that was not looked at.
     async fn look(&mut self) -> Result<(), ledger::Error> {
+        if let Some(to) = self.ledger().moved_to(&self.place).await? {
+            self.router.forward(&self.place, to);
+            // Somebody else attends to it, where it is now, and finds all of this there.
+            (self.run, self.expiry) = (None, None);
+            self.waiting.clear();
+            self.desk().couriers.show(&self.place, Showing::default());
+            return Ok(());
+        }
         let notes = self.router.notes().remove(&self.place).unwrap_or_default();
         for note in notes {
             match note {

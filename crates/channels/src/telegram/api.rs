@@ -45,7 +45,7 @@ impl From<Trouble> for Fault {
             return Self::Busy { after: Duration::from_secs(seconds) };
         }
         if let Some(chat) = parameters.migrate_to_chat_id {
-            return Self::Refused(format!("the group has become another one, with the id {chat}: {words}"));
+            return Self::Moved { into: chat.to_string() };
         }
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST);
         calls::refusal(status, &http::HeaderMap::new(), words)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{CHANNEL, Telegram, api::Trouble, read::Bot, wire};
-use crate::{Fault, Inbox, Update};
+use crate::{Fault, Inbox, Place, Update};
 
 /// What Telegram is to tell. Edits are not: what was said has been acted upon.
 pub(super) const KINDS: [&str; 2] = ["message", "callback_query"];
@@ -111,11 +111,26 @@ impl Telegram {
             let is_early = started.elapsed() < self.pace.idle;
             return Ok(if is_early { self.pace.idle } else { Duration::ZERO });
         };
+        for (from, to) in found.iter().filter_map(moved) {
+            inbox.moved(&from, &to).await.map_err(lost)?;
+        }
         let updates = found.into_iter().filter_map(|update| read(bot, update, inbox)).collect();
         inbox.accept_all(updates).await.map_err(lost)?;
         inbox.set_bookmark(&bookmark, last.saturating_add(1).to_string()).await.map_err(lost)?;
         Ok(Duration::ZERO)
     }
+}
+
+/// Says which group has become which other, if that is what an update tells. It is told in both.
+pub(super) fn moved(update: &Value) -> Option<(Place, Place)> {
+    let message = update.get("message")?;
+    let chat = |id: i64| Place { channel: CHANNEL.to_owned(), chat: id.to_string(), thread: None };
+    let here = message.pointer("/chat/id")?.as_i64()?;
+    let other = |name: &str| message.get(name).and_then(Value::as_i64);
+    if let Some(to) = other("migrate_to_chat_id") {
+        return Some((chat(here), chat(to)));
+    }
+    other("migrate_from_chat_id").map(|from| (chat(from), chat(here)))
 }
 
 /// What an update means. One that cannot be understood will not be understood next time, and is left out.

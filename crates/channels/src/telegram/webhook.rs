@@ -77,6 +77,12 @@ impl Telegram {
             tracing::warn!("a call of the Telegram webhook had no update in it");
             return Reply::malformed();
         }
+        if let Some((from, to)) = poll::moved(&update)
+            && let Err(error) = inbox.moved(&from, &to).await
+        {
+            tracing::error!(%error, "a group that has become another one could not be noted; it will be told again");
+            return Reply::failed();
+        }
         let Ok(bot) = self.bot().await else { return Reply::failed() };
         let Some(update) = poll::read(bot, update, inbox) else { return Reply::done() };
         match inbox.accept(update).await {

@@ -14,6 +14,9 @@ use crate::{Document, Fault, calls, settings::Secret};
 /// More than 24 hours have passed since the person wrote.
 pub(super) const TOO_LATE: i64 = 131_047;
 
+/// The token is not one, or not any more.
+const WRONG_TOKEN: i64 = 190;
+
 /// How long a file may be on its way.
 const FILE_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -47,6 +50,27 @@ impl Graph {
         let http = calls::client(api)?;
         let api = Url::parse(api).map_err(|error| Fault::Refused(error.to_string()))?;
         Ok(Self { http, api, token })
+    }
+
+    /// Whether the token is good. That it may not look at the number is no fault: that is another right than to speak.
+    pub(super) async fn check(&self, number: &str) -> Result<(), Fault> {
+        let call = self.http.get(self.url(&[number])).bearer_auth(self.token.reveal());
+        let answer = call.send().await.map_err(calls::fault)?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        if status.is_success() {
+            return Ok(());
+        }
+        let body = calls::body(answer, calls::MAX_ANSWER).await.unwrap_or_default();
+        let code = serde_json::from_slice::<Refusal>(&body).map(|refusal| refusal.error.code);
+        match refusal(status, &headers, &body, &self.token) {
+            Fault::Refused(reason)
+                if !matches!(code, Ok(WRONG_TOKEN)) && status != StatusCode::UNAUTHORIZED =>
+            {
+                tracing::warn!(reason, "WhatsApp does not show the number; it is used all the same");
+                Ok(())
+            }
+            fault => Err(fault),
+        }
     }
 
     /// Asks for something that people may see at once.
@@ -131,7 +155,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret)
         130_429 => wait(2),
         // The account has used up what it may ask in an hour.
         4 | 80_007 => wait(60),
-        190 => Fault::Refused(format!("the access token is wrong or has expired: {reason}")),
+        WRONG_TOKEN => Fault::Refused(format!("the access token is wrong or has expired: {reason}")),
         131_026 => Fault::Refused(format!("the person cannot receive this on WhatsApp: {reason}")),
         _ => calls::refusal(status, headers, reason),
     }

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use channels::{
-    Settings,
-    gateway::{Gateway, ledger_path},
+    Fault, Settings,
+    gateway::{self, Gateway, ledger_path},
     ledger::{CODE_LIFE, Clock, Ledger, Roles},
 };
 use client::{Client, Password};
@@ -51,8 +51,18 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
         signals.next().await;
         stopping.cancel();
     });
-    gateway.run(stop).await.map_err(|error| Failure::error(error.to_string()))?;
+    gateway.run(stop).await.map_err(unusable)?;
     Ok(Exit::Completed)
+}
+
+/// What a service refuses it would refuse again: a token has to be set right.
+fn unusable(error: gateway::Error) -> Failure {
+    match error {
+        gateway::Error::Channel { fault: Fault::Refused(_), .. } => {
+            Failure::usage(error.to_string()).hint("docs/channels.md says how")
+        }
+        error => Failure::error(error.to_string()),
+    }
 }
 
 /// A gateway for the server at an address, ready to run.

@@ -135,6 +135,10 @@ async fn sessions_are_listed_and_chosen() {
     world.say("/sessions").await;
     let list = world.heard("/use and a number").await.text;
     assert!(list.contains("Title of ses_2") && list.contains("← here"), "{list}");
+    world.rest().await;
+    world.server.touch("ses_2", 99);
+    world.say("/use 2").await;
+    world.heard("Going on with “Title of ses_2”.").await;
     world.say("/use ses_1").await;
     world.heard("Going on with “Title of ses_1”.").await;
     world.say("/last").await;

@@ -163,6 +163,15 @@ impl Server {
         self.change(|facts| facts.sessions.retain(|session| session["id"] != id));
     }
 
+    /// Something happens in a session.
+    pub(super) fn touch(&self, id: &str, now: u64) {
+        self.change(|facts| {
+            for session in facts.sessions.iter_mut().filter(|session| session["id"] == id) {
+                session["time"]["updated"] = now.into();
+            }
+        });
+    }
+
     pub(super) fn publish(&self, kind: &str, properties: &Value) {
         self.change(|facts| facts.publish(kind, properties));
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{Setup, World, place, thread};
-use crate::{Accepted, Attachment, Content, Update};
+use crate::{Accepted, Attachment, Content, Place, Update};
 
 #[tokio::test]
 async fn an_answer_is_what_the_agent_said_and_nothing_else() {
@@ -59,7 +59,7 @@ async fn the_same_update_twice_is_one_prompt_and_one_answer() {
     assert_eq!(world.bring(update.clone()).await, Accepted::New);
     assert_eq!(world.bring(update.clone()).await, Accepted::Known);
     let prompt = world.server.prompt(0).await;
-    world.server.answer(&prompt, "done");
+    world.server.answer(&prompt, "finished");
     world.heard("done").await;
     assert_eq!(world.bring(update).await, Accepted::Known);
     world.rest().await;
@@ -217,4 +217,35 @@ async fn a_crash_before_the_prompt_was_made_runs_it_once() {
     world.heard("Hello.").await;
     world.rest().await;
     assert_eq!(world.server.prompts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_chat_that_becomes_another_takes_along_its_session_its_queue_and_what_is_asked() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("begin").await;
+    world.server.busy(&prompt.session);
+    let question = serde_json::json!([{ "question": "Which colour?", "header": "", "options": [] }]);
+    world.server.ask_question("que_1", &prompt.session, &question);
+    world.heard("Which colour?").await;
+    world.said().await;
+    world.say("/status").await;
+    world.heard("Waits for you").await;
+    let new = Place { chat: "8".into(), ..place() };
+    world.moved(&place(), &new).await;
+    // What waits for an answer is shown again where it can be answered; and what is told under the old name counts.
+    world.chat.until(&new, "Which colour?").await;
+    world.say("green").await;
+    let call = world.server.called("POST /question/que_1/reply").await;
+    assert!(call.contains("green"), "{call}");
+    world.chat.until(&new, "✅ green").await;
+    world.say("and then?").await;
+    world.chat.until(&new, "Queued").await;
+    world.server.answer(&prompt, "finished");
+    world.chat.until(&new, "finished").await;
+    let next = world.server.prompt(1).await;
+    assert_eq!((next.text(), &next.session), ("and then?", &prompt.session));
+    world.server.answer(&next, "nothing");
+    world.chat.until(&new, "nothing").await;
+    assert_eq!(world.chat.count(&new, "finished") + world.chat.count(&place(), "finished"), 1);
+    assert_eq!(world.server.prompts().len(), 2, "nothing is run twice");
 }

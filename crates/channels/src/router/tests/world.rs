@@ -13,7 +13,7 @@ use super::{
     server::{Prompt, Server},
 };
 use crate::{
-    Abilities, Accepted, Adapter, Attachment, Content, Place, Post, Sender, Update,
+    Abilities, Accepted, Adapter, Attachment, Content, Inbox, Place, Post, Sender, Update,
     courier::Couriers,
     ledger::{Kept, Ledger},
     router::{Desk, Router},
@@ -56,6 +56,7 @@ pub(super) struct World {
     pub(super) ledger: Arc<Ledger>,
     pub(super) router: Router,
     couriers: Couriers,
+    inbox: Inbox,
     watching: AbortOnDropHandle<()>,
     directory: TempDir,
     setup: Setup,
@@ -86,7 +87,8 @@ impl World {
         let ledger = Ledger::open(&directory.path().join("channels.db"), Arc::new(clock)).unwrap();
         let ledger = Arc::new(ledger);
         let adapter: Arc<dyn Adapter> = chat.clone();
-        let couriers = Couriers::new(Arc::clone(&ledger), &[Arc::clone(&adapter)]);
+        let (inbox, mut news) = Inbox::new(Arc::clone(&ledger));
+        let couriers = Couriers::new(inbox.clone(), &[Arc::clone(&adapter)]);
         let adapters = BTreeMap::from([("test".to_owned(), adapter)]);
         let router = Router::new(Desk {
             client: server.client(),
@@ -99,8 +101,17 @@ impl World {
             files: directory.path().join("files"),
         });
         let watching = router.clone();
-        let watching = AbortOnDropHandle::new(tokio::spawn(async move { watching.watch().await }));
-        Self { server, chat, ledger, router, couriers, watching, directory, setup, began, updates }
+        let couriers_of_all = couriers.clone();
+        let watching = AbortOnDropHandle::new(tokio::spawn(async move {
+            let attending = async {
+                while let Some(place) = news.recv().await {
+                    couriers_of_all.wake(&place);
+                    watching.attend(place);
+                }
+            };
+            tokio::join!(watching.watch(), attending);
+        }));
+        Self { server, chat, ledger, router, couriers, inbox, watching, directory, setup, began, updates }
     }
 
     pub(super) fn files(&self) -> PathBuf {
@@ -114,13 +125,24 @@ impl World {
 
     /// The same; something happens on the server while there is no gateway.
     pub(super) async fn crash_while(self, happening: impl FnOnce(&Server)) -> Self {
-        let Self { server, chat, ledger, router, couriers, watching, directory, setup, began, updates } =
-            self;
+        let Self {
+            server,
+            chat,
+            ledger,
+            router,
+            couriers,
+            inbox,
+            watching,
+            directory,
+            setup,
+            began,
+            updates,
+        } = self;
         router.stop().await;
         couriers.stop().await;
         watching.abort();
         watching.await.ok();
-        drop((router, couriers));
+        drop((router, couriers, inbox));
         drop(ledger);
         happening(&server);
         let world = Self::start(server, chat, directory, setup, began, updates);
@@ -161,8 +183,13 @@ impl World {
     pub(super) async fn bring(&self, update: Update) -> Accepted {
         let place = update.place.clone();
         let accepted = self.ledger.accept(update).await.unwrap();
-        self.router.attend(place);
+        self.router.attend(self.ledger.moved_to(&place).await.unwrap().unwrap_or(place));
         accepted
+    }
+
+    /// A chat becomes another one.
+    pub(super) async fn moved(&self, from: &Place, to: &Place) {
+        self.inbox.moved(from, to).await.unwrap();
     }
 
     pub(super) async fn say(&mut self, text: &str) {

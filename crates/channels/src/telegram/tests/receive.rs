@@ -170,3 +170,23 @@ async fn a_tap_knows_its_topic_and_is_understood() {
     gateway.adapter.understood(receipt, None).await.unwrap();
     assert!(world.problems().is_empty(), "{:?}", world.problems());
 }
+
+#[tokio::test]
+async fn a_group_that_becomes_another_takes_along_what_was_said() {
+    let world = World::new().await;
+    let mut gateway = world.receive();
+    world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/one") });
+    let old = Place { chat: "-7".into(), ..place() };
+    let new = Place { chat: "-1007".into(), ..place() };
+    assert_eq!(gateway.next().await.len(), 1);
+    world.fake.migrate_loudly("-7", -1_007);
+    // What is still told under the old name is meant for the new one.
+    world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/two") });
+    while gateway.stored(&new).await.len() < 2 {
+        timeout(PATIENCE, gateway.news.recv()).await.unwrap().unwrap();
+    }
+    let updates = gateway.stored(&new).await;
+    assert_eq!(updates.iter().map(text).collect::<Vec<_>>(), ["/one", "/two"]);
+    assert!(updates.iter().all(|update| update.place == new) && gateway.stored(&old).await.is_empty());
+    assert_eq!(updates[0].message, None, "it has another name there");
+}

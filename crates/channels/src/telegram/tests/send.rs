@@ -146,11 +146,12 @@ async fn a_chat_that_gets_too_much_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_group_that_became_another_is_told_clearly() {
+async fn a_group_that_became_another_is_told_by_its_new_name() {
     let (world, adapter) = met(Options::default()).await;
     world.fake.migrate("7", -1_007);
-    let fault = adapter.send(&place(), &Post::text("hello")).await.unwrap_err().to_string();
-    assert!(fault.contains("-1007"), "{fault}");
+    let moved = Fault::Moved { into: "-1007".into() };
+    assert_eq!(adapter.send(&place(), &Post::text("hello")).await, Err(moved.clone()));
+    assert_eq!(adapter.typing(&place(), None, "").await, Err(moved));
 }
 
 #[tokio::test]

@@ -115,7 +115,11 @@ async fn what_failed_afterwards_is_said_when_the_person_writes() {
     assert_eq!(world.ledger.next_post(&place).await.unwrap(), None);
     world.service.say(said(ADA, "I am back."));
     world.acknowledged(2).await;
-    assert_eq!(world.ledger.next_post(&place).await.unwrap().unwrap().id, id);
+    for text in [crate::words::LATE, "late"] {
+        let next = world.ledger.next_post(&place).await.unwrap().unwrap();
+        assert_eq!(next.post.text, text);
+        world.ledger.sent(next.id, Sent("1".into())).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -133,4 +137,24 @@ async fn a_service_that_is_not_there_is_unreachable() {
     let adapter = adapter(&format!("http://{closed}/v26.0"), &Options::default());
     let fault = adapter.send(&updates::place(ADA), &Post::text("x")).await.unwrap_err();
     assert!(matches!(fault, Fault::Unreachable(_)), "{fault}");
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_told_at_once_and_a_number_that_cannot_be_seen_is_not() {
+    let world = World::new().await;
+    let wrong = Options { token: "EAAwrong".to_owned(), ..world.service.options().clone() };
+    let fault = adapter(&world.service.api(), &wrong).receive(&world.inbox).await;
+    let Fault::Refused(reason) = fault else { panic!("{fault}") };
+    assert!(reason.contains("the access token is wrong or has expired"), "{reason}");
+    assert!(!reason.contains("EAAwrong"), "{reason}");
+    let other = Options { phone_number_id: "7".to_owned(), ..world.service.options().clone() };
+    for options in [&other, world.service.options()] {
+        let adapter = adapter(&world.service.api(), options);
+        let receiving = adapter.receive(&world.inbox);
+        let asked = world.state().calls.get("number").copied().unwrap_or_default() + 1;
+        tokio::select! {
+            fault = receiving => panic!("{fault}"),
+            () = world.until("a look at the number", |state| state.calls.get("number") == Some(&asked)) => {}
+        }
+    }
 }
