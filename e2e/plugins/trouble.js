@@ -20,7 +20,18 @@ const troubles = {
   },
 }
 
+// A hook that is no function, but holds some, of which one makes trouble.
+const auth = (part, trouble) => {
+  const callback = part === "callback" ? trouble : () => ({ type: "failed" })
+  const begun = { url: "", instructions: "", method: "code", callback }
+  const authorize = part === "authorize" ? trouble : () => begun
+  const loader = part === "loader" ? trouble : () => (part === "fetch" ? { fetch: trouble } : {})
+  return { provider: "nebius", loader, methods: [{ type: "oauth", label: "Trouble", authorize }] }
+}
+
 export const Trouble = async ({ directory }) => {
   const { hook, how } = JSON.parse(readFileSync(path.join(directory, "trouble.json"), "utf8"))
-  return { [hook]: troubles[how] }
+  if (hook === "provider.models") return { provider: { id: "nebius", models: troubles[how] } }
+  const [name, part] = hook.split(".")
+  return name === "auth" ? { auth: auth(part, troubles[how]) } : { [hook]: troubles[how] }
 }

@@ -10,12 +10,14 @@ mod ground;
 mod guidance;
 mod hooks;
 mod kept;
+mod logins;
 mod mcp;
 mod options;
 mod plugins;
 mod providers;
 mod settings;
 mod setup;
+mod shaping;
 mod wakes;
 mod webhooks;
 

@@ -8,6 +8,7 @@
 mod aim;
 mod config;
 mod cost;
+mod described;
 mod effort;
 mod fields;
 mod merge;
@@ -41,6 +42,7 @@ const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 
 /// Who serves models.
 #[derive(Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
 pub struct Provider {
     /// Its id.
     pub id: String,
@@ -68,6 +70,8 @@ pub struct Provider {
     pub names_conversations: bool,
     /// Whether somebody listed the models that may be used.
     closed: bool,
+    /// Whether somebody sees to it that its calls are let in, with or without a key.
+    pub vouched: bool,
     /// Values for `${NAME}` in addresses.
     names: BTreeMap<String, String>,
     /// Whether the older of `OpenAI`'s dialects is spoken where the package would have the newer.
@@ -173,6 +177,7 @@ impl Provider {
             deadlines: Deadlines::default(),
             names_conversations: false,
             closed: false,
+            vouched: false,
             names: BTreeMap::new(),
             completions: false,
         }

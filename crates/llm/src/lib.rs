@@ -36,4 +36,4 @@ pub use request::{
     Sampling, Tool, ToolResult, UserContent,
 };
 pub use secret::{CallHeaders, Secret};
-pub use transport::{Client, Deadlines};
+pub use transport::{Carried, Carrier, Client, Deadlines, Reply};

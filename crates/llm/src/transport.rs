@@ -4,6 +4,7 @@
 //! revoked ones disappear, without a new release. Calls to this very machine never go through a proxy, which
 //! could not reach it.
 
+mod carry;
 mod deadlines;
 mod inflate;
 mod listen;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use reqwest::{Url, redirect};
 
+pub use carry::{Carried, Carrier, Reply};
 pub use deadlines::Deadlines;
 pub use listen::MAX_ANSWER;
 pub use send::{Endpoint, KeyHeader, MAX_REFUSAL};
@@ -37,6 +39,8 @@ const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Default)]
 pub struct Client {
     inner: Arc<Inner>,
+    /// Whoever makes its calls, if not itself.
+    carrier: Option<Arc<dyn Carrier>>,
 }
 
 #[derive(Default)]
@@ -51,7 +55,13 @@ struct Inner {
 impl Client {
     /// A client that gives up on connecting after this time, instead of the default in [`Deadlines`].
     pub fn with_connect_deadline(connect: Duration) -> Self {
-        Self { inner: Arc::new(Inner { connect: Some(connect), ..Inner::default() }) }
+        Self { inner: Arc::new(Inner { connect: Some(connect), ..Inner::default() }), carrier: None }
+    }
+
+    /// A client whose calls somebody else makes.
+    #[must_use]
+    pub fn through(self, carrier: Arc<dyn Carrier>) -> Self {
+        Self { carrier: Some(carrier), ..self }
     }
 
     fn connect_deadline(&self) -> Duration {

@@ -8,14 +8,19 @@
 //! - [`wire`] is the conversation with the process, [`runtime`] what it runs in, [`install`] where packages come from.
 //! - [`open`] starts the process and loads the plugins; [`keep`] watches over it.
 //! - [`member`] is one plugin as [`engine::ports::Hooks`]; [`tool`] is what the tools are that plugins bring along.
+//! - [`providers`] is what plugins say about providers, [`fetch`] how they call them, [`logins`] how people log in.
 //!
 //! A plugin is code that the user chose to run with the user's rights. The process keeps its failures away from turns;
 //! it does not keep the plugin away from the user's files.
 
+mod ask;
+mod fetch;
 mod install;
 mod keep;
+mod logins;
 mod member;
 mod open;
+mod providers;
 mod runtime;
 mod tool;
 mod wire;
@@ -23,13 +28,15 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::bus::Bus;
+use futures::future::BoxFuture;
 use protocol::config::Plugin;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -37,7 +44,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub use fetch::{Answer, Body, Fetch, Unmade};
+pub use logins::Unbegun;
 pub use member::Member;
+pub use providers::Loaded;
 pub use runtime::Runtime;
 pub use tool::{About, Attachment, Context, Desk, Outcome, ToolCall, Wish};
 
@@ -53,6 +63,10 @@ pub struct Limits {
     pub load: Duration,
     /// A hook.
     pub hook: Duration,
+    /// Beginning a login, for which somebody may have to be called.
+    pub authorize: Duration,
+    /// Completing a login, for which a person may have to do something elsewhere.
+    pub login: Duration,
     /// The hook that is asked before a turn ends, which may have something to look up.
     pub turn_end: Duration,
     /// A tool. A person can stop it at any time.
@@ -76,6 +90,8 @@ impl Default for Limits {
         Self {
             load: Duration::from_secs(20),
             hook: Duration::from_secs(10),
+            authorize: Duration::from_secs(30),
+            login: Duration::from_mins(10),
             turn_end: Duration::from_secs(30),
             tool: Duration::from_mins(30),
             pulse: Duration::from_secs(2),
@@ -90,6 +106,9 @@ impl Default for Limits {
 
 /// Is told what went wrong, for people.
 pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Reads the login of a provider at this moment, as it is kept.
+pub type Logins = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Value>> + Send + Sync>;
 
 /// What a host is started with.
 pub struct Settings {
@@ -119,6 +138,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Told what went wrong, each thing once.
     pub report: Reporter,
+    /// Asked for logins by plugins that know how to use them.
+    pub logins: Logins,
 }
 
 /// The plugins of one directory. Cheap to clone; when the last clone is gone, so is the process.
@@ -136,6 +157,10 @@ struct Shared {
     settings: Settings,
     state: watch::Sender<State>,
     reported: Mutex<HashSet<String>>,
+    /// Processes there have been.
+    lives: AtomicU64,
+    /// How often the process has ended while this was asked of this plugin.
+    endings: Mutex<HashMap<(usize, &'static str), u32>>,
 }
 
 /// How it is with the process.
@@ -151,7 +176,14 @@ impl Host {
     /// Starts a host, and does not wait for it.
     pub fn start(settings: Settings) -> Self {
         let state = watch::Sender::new(State::Starting);
-        let shared = Arc::new(Shared { settings, state, reported: Mutex::default() });
+        let shared = Shared {
+            settings,
+            state,
+            reported: Mutex::default(),
+            lives: AtomicU64::new(1),
+            endings: Mutex::default(),
+        };
+        let shared = Arc::new(shared);
         let stop = CancellationToken::new();
         let task = tokio::spawn(keep::keep(Arc::clone(&shared), stop.clone()));
         Self(Arc::new(Inner { shared, task: Mutex::new(Some(task)), stop }))
@@ -169,9 +201,9 @@ impl Host {
         matches!(*self.0.shared.state.borrow(), State::Starting)
     }
 
-    /// Whether its plugins are loaded at this moment.
-    pub fn is_running(&self) -> bool {
-        self.0.shared.running().is_some()
+    /// Which process it is at this moment, if its plugins are loaded.
+    pub fn life(&self) -> Option<u64> {
+        self.0.shared.running().map(|running| running.life)
     }
 
     /// The configuration as the plugins' `config` hooks have left it.

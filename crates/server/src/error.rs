@@ -49,6 +49,8 @@ pub enum Fault {
     NotApplied,
     /// A worktree could not be made, put back or removed.
     Worktree,
+    /// A login was not begun or not completed.
+    LogIn,
     /// There is no such MCP server.
     ServerGone,
     /// There is something here, but not by this method.
@@ -77,7 +79,7 @@ impl Fault {
     /// The status it is answered with.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest | Self::Configuration | Self::NotApplied | Self::Worktree => {
+            Self::BadRequest | Self::Configuration | Self::NotApplied | Self::Worktree | Self::LogIn => {
                 StatusCode::BAD_REQUEST
             }
             Self::NotFound
@@ -113,6 +115,7 @@ impl Fault {
             Self::PtyForbidden => "PtyForbiddenError",
             Self::NotApplied => "VcsApplyError",
             Self::Worktree => "WorktreeError",
+            Self::LogIn => "ProviderAuthError",
             Self::ServerGone => "McpServerNotFoundError",
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
@@ -133,6 +136,7 @@ impl Fault {
         let name = match self {
             // One shape with a name for each thing that can go wrong.
             Self::Worktree => json!({ "type": "string", "pattern": "^Worktree" }),
+            Self::LogIn => json!({ "type": "string", "pattern": "^(BadRequest|ProviderAuth)" }),
             _ => json!({ "const": self.name() }),
         };
         let object = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });

@@ -13,7 +13,7 @@ use http::request::Parts;
 use protocol::{
     agent::{Agent, Command},
     config::Skill,
-    login::Login,
+    login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     provider::Provider,
     wire_error::{BadRequestKind, ConfigFault, NamedError, WireError},
 };
@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{App, Error, error::Fault, extract::Directory, mcp::McpServers};
+use crate::{App, Error, LoginFault, error::Fault, extract::Directory, mcp::McpServers};
 
 /// Finds what there is in a directory, and changes what decides about it.
 pub trait Instances: Send + Sync + fmt::Debug {
@@ -40,6 +40,37 @@ pub trait Instances: Send + Sync + fmt::Debug {
         _model: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Vec<ToolInfo>, Invalid>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// The ways to log in to providers in a directory, by provider. None, unless somebody knows better.
+    fn login_methods<'a>(
+        &'a self,
+        _directory: &'a str,
+    ) -> BoxFuture<'a, Result<BTreeMap<String, Vec<LoginMethod>>, Invalid>> {
+        Box::pin(std::future::ready(Ok(BTreeMap::new())))
+    }
+
+    /// Begins a login: where to go, or nothing if it is a way that only keeps a key. Nobody can, unless somebody knows
+    /// better.
+    fn begin_login<'a>(
+        &'a self,
+        _directory: &'a str,
+        provider: &'a str,
+        _how: LoginBegin,
+    ) -> BoxFuture<'a, Result<Option<Authorization>, LoginFault>> {
+        let message = format!("there is no way to log in to {provider} but with a key");
+        Box::pin(std::future::ready(Err(LoginFault::Unusable(message))))
+    }
+
+    /// Completes a login: what is to be kept of it. Nobody can, unless somebody knows better.
+    fn complete_login<'a>(
+        &'a self,
+        _directory: &'a str,
+        provider: &'a str,
+        _how: LoginComplete,
+    ) -> BoxFuture<'a, Result<Option<Login>, LoginFault>> {
+        let message = format!("no login to {provider} is waiting to be completed");
+        Box::pin(std::future::ready(Err(LoginFault::Missing(message))))
     }
 
     /// Who looks on in a directory and may shape what happens there. Nobody, unless somebody knows better.

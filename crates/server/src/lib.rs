@@ -13,6 +13,7 @@ pub mod error;
 pub mod extract;
 pub mod instance;
 mod listings;
+mod logins;
 pub mod mcp;
 pub mod metrics;
 pub mod openapi;
@@ -28,6 +29,7 @@ pub use app::{App, Facts};
 pub use axum::Router;
 pub use error::Error;
 pub use instance::{Instance, Instances};
+pub use logins::LoginFault;
 
 /// Every route, ready to be served. Who may call is decided in front of it.
 pub fn router(app: App) -> axum::Router {

@@ -101,7 +101,8 @@ pub(super) fn other(provider: &catalogue::Provider) -> Provider {
     shown(provider, ProviderSource::Custom, &Value::Null)
 }
 
-fn shown(provider: &catalogue::Provider, source: ProviderSource, config: &Value) -> Provider {
+/// A provider, whatever it can be used for.
+pub(super) fn shown(provider: &catalogue::Provider, source: ProviderSource, config: &Value) -> Provider {
     let shown = config.get("provider").and_then(|all| all.get(&provider.id)).unwrap_or(&Value::Null);
     let models = provider.offered().map(|about| (about.id.clone(), described(provider, about, shown)));
     Provider {

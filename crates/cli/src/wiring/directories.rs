@@ -4,7 +4,7 @@
 //! file it came from has changed. A turn keeps the setup it began with; the next prompt gets the new one.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -19,13 +19,13 @@ use engine::{
 use futures::future::{BoxFuture, FutureExt, join_all};
 use protocol::{
     Session, SessionId,
-    login::Login,
+    login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     prompt::{CommandInput, PromptInput},
     provider::Provider,
 };
 use serde_json::{Map, Value};
 use server::{
-    Instance, Instances,
+    Instance, Instances, LoginFault,
     instance::{Invalid, Refused, ToolInfo, Unchanged},
 };
 use store::files::{self, auth::AuthFile, redacted};
@@ -268,6 +268,31 @@ impl Instances for Directories {
             Ok(self.setup(directory).await?.native.tools(model).into_iter().map(info).collect())
         }
         .boxed()
+    }
+
+    fn login_methods<'a>(
+        &'a self,
+        directory: &'a str,
+    ) -> BoxFuture<'a, Result<BTreeMap<String, Vec<LoginMethod>>, Invalid>> {
+        async move { Ok(self.setup(directory).await?.plugins.login_methods()) }.boxed()
+    }
+
+    fn begin_login<'a>(
+        &'a self,
+        directory: &'a str,
+        provider: &'a str,
+        how: LoginBegin,
+    ) -> BoxFuture<'a, Result<Option<Authorization>, LoginFault>> {
+        async move { self.setup(directory).await?.plugins.begin_login(provider, how).await }.boxed()
+    }
+
+    fn complete_login<'a>(
+        &'a self,
+        directory: &'a str,
+        provider: &'a str,
+        how: LoginComplete,
+    ) -> BoxFuture<'a, Result<Option<Login>, LoginFault>> {
+        async move { self.setup(directory).await?.plugins.complete_login(provider, how).await }.boxed()
     }
 
     fn hooks<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Arc<dyn Hooks>> {

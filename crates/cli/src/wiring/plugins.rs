@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use ::agents::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 use ::plugins::{
     Chain, Link,
-    host::{Context, Desk, Host, Limits, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
+    host::{Context, Desk, Host, Limits, Logins, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
 };
 use engine::{
     bus::Place,
@@ -20,9 +20,13 @@ use protocol::{
 };
 use serde_json::json;
 use server::project::Projects;
-use store::files;
+use store::files::{
+    self,
+    auth::{AuthFile, spelled},
+};
+use tokio::task::spawn_blocking;
 
-use super::{ground::Ground, mcp::Announcer, providers, settings::Settings, setup::hidden};
+use super::{ground::Ground, mcp::Announcer, providers, settings::Settings, setup::hidden, shaping::Shaping};
 
 /// How long whoever needs a directory waits for its plugins. What comes later counts from the next prompt on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,8 +44,8 @@ pub(super) struct Plugins {
     wanted: Vec<Plugin>,
     /// Those of the project that the user has not allowed.
     pub(super) untrusted: Vec<String>,
-    /// Whether they have had their say about the configuration.
-    heard: bool,
+    /// Which process has had its say about the configuration and providers, if any has.
+    heard: Option<u64>,
 }
 
 /// Hooks that several setups may have in common.
@@ -64,12 +68,17 @@ impl Plugins {
             Some(before) => (before.host.clone(), before.hooks.clone()),
             None => start(ground, settings, &wanted).await,
         };
-        Self { host, hooks, written, wanted, untrusted, heard: false }
+        Self { host, hooks, written, wanted, untrusted, heard: None }
     }
 
     /// Whether there are any that may run.
     pub(super) fn are_wanted(&self) -> bool {
         !self.wanted.is_empty()
+    }
+
+    /// Where they run, if there are any that may.
+    pub(super) fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
     }
 
     /// Whether it is not clear yet how it is with them.
@@ -88,7 +97,15 @@ impl Plugins {
                 tracing::warn!(key, "what a plugin has written into the configuration does not fit");
             }
             settings.loaded.config = config;
-            self.heard = true;
+            self.heard = host.life();
+        }
+    }
+
+    /// Lets plugins have their say about providers.
+    pub(super) async fn shape(&self, settings: &Settings) -> Shaping {
+        match &self.host {
+            Some(host) => Shaping::ask(host, settings).await,
+            None => Shaping::default(),
         }
     }
 
@@ -96,7 +113,8 @@ impl Plugins {
     pub(super) fn is_stale(&self, ground: &Ground) -> bool {
         match &self.host {
             None => self.are_wanted() && ground.address.get().is_some(),
-            Some(host) => !self.heard && host.is_running(),
+            // Another process has other functions, and may have something else to say.
+            Some(host) => host.life().is_some_and(|life| self.heard != Some(life)),
         }
     }
 
@@ -148,7 +166,7 @@ async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Opti
     let host = Host::start(::plugins::host::Settings {
         runtime: settings.environment.get("PATH").and_then(Runtime::find),
         cache: ground.places.cache.join(PACKAGES),
-        hidden: hidden(&providers::find(settings)),
+        hidden: hidden(&providers::find(settings, &Shaping::default())),
         directory: settings.site.directory.clone(),
         worktree: settings.site.worktree.clone(),
         project: json!({
@@ -164,10 +182,22 @@ async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Opti
         bus: ground.announcer.bus.clone(),
         limits: limits(&settings.loaded.config),
         report: Arc::clone(&report),
+        logins: logins(ground),
     });
     let link = |member: Member| Link { name: member.name().to_owned(), hooks: Arc::new(member) };
     let chain = Chain::new(host.members().into_iter().map(link).collect(), report);
     (Some(host), Shared(Arc::new(chain)))
+}
+
+/// Reads logins for plugins, at the moment they ask.
+fn logins(ground: &Ground) -> Logins {
+    let auth = AuthFile::new(&ground.environment, &ground.places.data);
+    Arc::new(move |provider| {
+        let (auth, provider) = (auth.clone(), provider.to_owned());
+        let read = spawn_blocking(move || auth.read().ok()?.entries.get(&provider).map(spelled));
+        // What cannot be read is not there.
+        async move { read.await.ok().flatten() }.boxed()
+    })
 }
 
 fn limits(config: &Config) -> Limits {
@@ -175,7 +205,7 @@ fn limits(config: &Config) -> Limits {
     let written = config.limits.as_ref().and_then(|limits| limits.hook_seconds);
     // The chain around them waits no longer.
     let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
-    Limits { hook, turn_end: hook * 3, ..usual }
+    Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
 }
 
 /// Tells people in a directory that something is wrong with its plugins.

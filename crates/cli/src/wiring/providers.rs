@@ -1,8 +1,8 @@
 //! Which providers can be asked: those of the built-in list that have a key, those that were configured, Ollama
 //! on this machine, and the demo.
 //!
-//! A key is taken from the configuration, else from `auth.json`, else from the environment. Only providers that
-//! have a chance to be used are unpacked.
+//! A key is taken from the configuration, else from a plugin, else from `auth.json`, else from the environment. Only
+//! providers that have a chance to be used are unpacked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use std::{
 
 use ::agents::roster::{External, known};
 use llm::{
-    Catalogue, Client, HttpModel, Secret,
+    Carrier, Catalogue, Client, HttpModel, Secret,
     catalogue::{self, Model, OLLAMA, Provider},
     demo,
 };
@@ -25,7 +25,11 @@ use protocol::{
 };
 use store::files::Environment;
 
-use super::{catalog, entry, settings::Settings};
+use super::{
+    catalog, entry,
+    settings::Settings,
+    shaping::{Shape, Shaping},
+};
 
 /// Keys that people have for other reasons. Who has one can ask such a provider, but it is not chosen for them,
 /// and their commands keep it.
@@ -53,6 +57,8 @@ pub(super) struct Live {
     is_meant: bool,
     /// Whether clients are told about it.
     is_listed: bool,
+    /// Who makes its calls, if a plugin does.
+    carrier: Option<Arc<dyn Carrier>>,
 }
 
 /// All that can be asked, besides the demo.
@@ -63,8 +69,8 @@ pub(super) struct Providers {
     pub(super) keys: BTreeSet<String>,
 }
 
-/// Finds out who can be asked.
-pub(super) fn find(settings: &Settings) -> Providers {
+/// Finds out who can be asked, with what plugins have said about it.
+pub(super) fn find(settings: &Settings, shaping: &Shaping) -> Providers {
     let catalogue = match Catalogue::built_in() {
         Ok(catalogue) => catalogue,
         Err(error) => {
@@ -97,7 +103,8 @@ pub(super) fn find(settings: &Settings) -> Providers {
                 continue;
             }
         };
-        let Some((live, keys)) = set_up(base, config, logins.get(id), &read) else { continue };
+        let shape = shaping.of(id);
+        let Some((live, keys)) = set_up(base, config, logins.get(id), &shape, &read) else { continue };
         found.keys.extend(keys);
         let Some(live) = live else { continue };
         found.keys.extend(holders(&live.provider, &settings.environment));
@@ -121,20 +128,21 @@ fn set_up(
     base: Provider,
     config: &Config,
     login: Option<&Login>,
+    shape: &Shape,
     read: &dyn Fn(&str) -> Option<String>,
 ) -> Option<(Option<Live>, Vec<String>)> {
     let id = base.id.clone();
     let written = config.provider.get(&id);
     // Who has no models left is not the same as who never listed any and so may have every model.
     let had_models = !base.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
-    let mut provider = base;
+    let mut provider = shape.opened(shape.listed(base));
     if let Some(limits) = &config.limits {
         let waits = &mut provider.deadlines;
         waits.first_chunk = limits.first_chunk_seconds.map_or(waits.first_chunk, Positive::seconds);
         waits.next_chunk = limits.next_chunk_seconds.map_or(waits.next_chunk, Positive::seconds);
     }
     if let Some(written) = written {
-        match catalogue::ProviderConfig::read(&entry::revealed(written)) {
+        match read_config(written) {
             Ok(config) => provider = provider.configured(&config),
             Err(error) => {
                 tracing::warn!(provider = id, %error, "a provider is left out");
@@ -142,20 +150,27 @@ fn set_up(
             }
         }
     }
-    let mut source = if written.is_some() { ProviderSource::Config } else { ProviderSource::Env };
+    provider = shape.priced(provider);
     match login {
-        Some(Login::Api { key, .. }) if provider.key.is_none() => {
+        Some(Login::Api { key, .. }) if provider.key.is_none() && !shape.decides_key() => {
             provider = provider.with_key(Secret::new(key.reveal()));
-            source = if written.is_some() { source } else { ProviderSource::Api };
         }
-        Some(Login::Oauth { .. }) if provider.key.is_none() => {
-            tracing::warn!(provider = id, "logins with a browser cannot be used yet; set a key");
+        Some(Login::Oauth { .. }) if provider.key.is_none() && !shape.is_loaded() => {
+            tracing::warn!(provider = id, "no plugin says how its login is used; set a key instead");
         }
         _ => {}
     }
-    let had_key = provider.key.is_some();
+    let source = match login {
+        _ if written.is_some() => ProviderSource::Config,
+        Some(Login::Api { .. }) if provider.key.is_some() => ProviderSource::Api,
+        _ if shape.is_loaded() => ProviderSource::Custom,
+        _ => ProviderSource::Env,
+    };
+    let had_key = provider.key.is_some() || provider.vouched;
     let keys: Vec<String> = provider.key_variables().map(str::to_owned).collect();
-    provider = provider.with_environment(read);
+    provider = provider.with_environment(&|name| {
+        read(name).filter(|_| !(shape.decides_key() && keys.iter().any(|key| key == name)))
+    });
     let meant = |name: &&String| read(name).is_some() && !FOR_OTHER_REASONS.contains(&name.as_str());
     let is_meant = written.is_some() || had_key || keys.iter().any(|name| meant(&name));
     let mut models = std::mem::take(&mut provider.models);
@@ -163,13 +178,21 @@ fn set_up(
     provider.models = models;
     let speaks =
         !provider.models.is_empty() || (!had_models && provider.dialect(&Model::named("any")).is_some());
-    let is_known = written.is_some() || provider.key.is_some() || id == OLLAMA;
+    let is_known = written.is_some() || provider.key.is_some() || provider.vouched || id == OLLAMA;
     let is_listed = written.is_some() || id != OLLAMA;
     let live = speaks && is_known && provider.is_usable();
     if !live {
         tracing::debug!(provider = id, "cannot be asked");
     }
-    Some((live.then_some(Live { provider, source, is_meant, is_listed }), keys))
+    let carrier = shape.carrier();
+    Some((live.then_some(Live { provider, source, is_meant, is_listed, carrier }), keys))
+}
+
+/// What people have written about a provider.
+pub(super) fn read_config(
+    written: &protocol::config::ProviderConfig,
+) -> Result<catalogue::ProviderConfig, catalogue::ConfigError> {
+    catalogue::ProviderConfig::read(&entry::revealed(written))
 }
 
 impl Providers {
@@ -188,8 +211,9 @@ impl Providers {
     /// Ready to be asked, by id. They share their connections.
     pub(super) fn into_models(self, client: &Client) -> Models {
         let ready = |live: Live| {
-            let id = live.provider.id.clone();
-            (id, Arc::new(HttpModel::new(client.clone(), live.provider)) as Arc<dyn llm::Model>)
+            let (id, client) = (live.provider.id.clone(), client.clone());
+            let client = live.carrier.into_iter().fold(client, Client::through);
+            (id, Arc::new(HttpModel::new(client, live.provider)) as Arc<dyn llm::Model>)
         };
         self.live.into_iter().map(ready).collect()
     }
@@ -274,7 +298,7 @@ pub(super) fn run_elsewhere(written: &str, external: &[Arc<dyn External>]) -> Op
     about.knows(model).then(|| ModelRef::new(provider, model))
 }
 
-fn is_enabled(config: &Config, id: &str) -> bool {
+pub(super) fn is_enabled(config: &Config, id: &str) -> bool {
     let names = |list: &Vec<String>| list.iter().any(|name| name == id);
     config.enabled_providers.as_ref().is_none_or(names)
         && !config.disabled_providers.as_ref().is_some_and(names)
@@ -301,7 +325,7 @@ mod tests {
         let environment = Environment::of(variables.iter().copied());
         let read = |name: &str| environment.text(name).map(str::to_owned);
         let config = serde_json::from_value(config).unwrap();
-        set_up(base, &config, None, &read).is_some_and(|(live, _)| live.is_some())
+        set_up(base, &config, None, &Shape::default(), &read).is_some_and(|(live, _)| live.is_some())
     }
 
     fn acme() -> Provider {

@@ -25,6 +25,7 @@ use super::{
     plugins::Plugins,
     providers::{self, Providers},
     settings::Settings,
+    shaping::Shaping,
 };
 use crate::environment;
 
@@ -59,8 +60,8 @@ impl fmt::Debug for Hooking {
 
 impl Setup {
     /// Reads the configuration of a directory and puts together what it asks for. Plugins and MCP servers of the setup
-    /// before it go on as they are if nothing is said otherwise about them. While plugins are loading, `early` has what
-    /// there is without them.
+    /// before it go on as they are if nothing is said otherwise about them. While plugins are loading, or are asked about
+    /// providers, `early` has what there is without them, or was before.
     pub(super) async fn read(
         ground: &Ground,
         directory: &str,
@@ -72,23 +73,28 @@ impl Setup {
         let mut plugins = Plugins::start(ground, &settings, running).await;
         let mut before = before;
         if plugins.are_loading() {
-            let without = Self::make(ground, settings.clone(), plugins.clone(), before.as_deref()).await?;
-            let without = Arc::new(without);
-            early(Arc::clone(&without));
-            before = Some(without);
+            let nothing = Shaping::default();
+            let without = Self::make(ground, settings.clone(), plugins.clone(), &nothing, before.as_deref());
+            before = Some(Arc::new(without.await?));
+        }
+        // Plugins may want to know something of us while they think.
+        if let Some(before) = before.as_ref().filter(|_| plugins.host().is_some()) {
+            early(Arc::clone(before));
         }
         plugins.change(&mut settings).await;
-        Self::make(ground, settings, plugins, before.as_deref()).await
+        let shaping = plugins.shape(&settings).await;
+        Self::make(ground, settings, plugins, &shaping, before.as_deref()).await
     }
 
     async fn make(
         ground: &Ground,
         settings: Settings,
         plugins: Plugins,
+        shaping: &Shaping,
         before: Option<&Self>,
     ) -> Result<Self, Invalid> {
         let settings = Arc::new(settings);
-        let providers = providers::find(&settings);
+        let providers = providers::find(&settings, shaping);
         let (config, directory) = (&settings.loaded.config, settings.site.directory.to_string_lossy());
         let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
         let mcp = match same {

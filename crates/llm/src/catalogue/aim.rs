@@ -52,9 +52,9 @@ impl Provider {
         url.and_then(|url| Url::parse(url).ok()).is_some_and(|url| is_near(&url))
     }
 
-    /// Whether it can be called with what is known: it has a key, or needs none.
+    /// Whether it can be called with what is known: it has a key, or needs none, or somebody vouches for it.
     pub fn is_usable(&self) -> bool {
-        self.key.is_some() || !self.needs_key()
+        self.key.is_some() || self.vouched || !self.needs_key()
     }
 
     fn needs_key(&self) -> bool {

@@ -98,9 +98,19 @@ impl<'v> Fields<'v> {
 
     /// The objects of an inner object.
     pub(super) fn each(&self, key: &str) -> Result<Vec<(&'v str, Self)>, ConfigError> {
-        let inner = self.inner(key)?;
-        let fields = inner.fields.into_iter().flatten();
-        fields.map(|(key, value)| Ok((key.as_str(), Self::at(value, inner.path(key))?))).collect()
+        self.inner(key)?.all()
+    }
+
+    /// The objects in it.
+    pub(super) fn all(&self) -> Result<Vec<(&'v str, Self)>, ConfigError> {
+        let fields = self.fields.into_iter().flatten();
+        fields.map(|(key, value)| Ok((key.as_str(), Self::at(value, self.path(key))?))).collect()
+    }
+
+    /// The objects of an inner list.
+    pub(super) fn items(&self, key: &str) -> Result<Vec<Self>, ConfigError> {
+        let items = self.read(key, "a list", |value| value.as_array())?.into_iter().flatten();
+        items.map(|item| Self::at(item, self.path(key))).collect()
     }
 
     /// Everything but these.

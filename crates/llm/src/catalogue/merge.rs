@@ -111,7 +111,7 @@ impl Provider {
 
 impl Model {
     /// A model that is in no list. What can be assumed of it is what OpenCode assumes.
-    fn new_configured(id: &str) -> Self {
+    pub(super) fn new_configured(id: &str) -> Self {
         let text = modalities(&["text"]);
         let abilities = Abilities {
             temperature: false,

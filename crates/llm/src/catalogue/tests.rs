@@ -2,6 +2,7 @@
 
 mod aiming;
 mod configuring;
+mod described;
 mod listing;
 mod tuning;
 

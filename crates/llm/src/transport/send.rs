@@ -6,13 +6,14 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use reqwest::Url;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
 
+use super::carry::{self, Carried, Response};
 use super::inflate::Inflate;
 use super::listen::{Answer, MAX_ANSWER, Shape, listen};
-use super::{Client, Deadlines};
+use super::{Client, Deadlines, USER_AGENT};
 use crate::dialect::{Dialect, HttpCall};
 use crate::{Deadline, Error, EventStream, Headers, Secret, complaint};
 
@@ -107,20 +108,19 @@ impl Client {
             Err(_) if total <= headers => return Err(stalled(Deadline::Total, endpoint.deadlines.total)),
             Err(_) => return Err(stalled(Deadline::Headers, endpoint.deadlines.headers)),
         };
-        if !response.status().is_success() {
+        if !(200..300).contains(&response.status) {
             return Err(redact(refused(response).await));
         }
-        let inflate = Inflate::of(text(response.headers(), &header::CONTENT_ENCODING))?;
+        let inflate = Inflate::of(text(&response.headers, &header::CONTENT_ENCODING))?;
         let answer = Answer {
             inflate,
-            shape: Shape::of(text(response.headers(), &header::CONTENT_TYPE)),
+            shape: Shape::of(text(&response.headers, &header::CONTENT_TYPE)),
             decoder: dialect.decoder(step),
             deadlines: endpoint.deadlines,
             total,
             limit: MAX_ANSWER,
         };
-        let body = response.bytes_stream().map(|piece| piece.map_err(|_| Error::Dropped)).boxed();
-        Ok(listen(body, answer).map(move |event| event.map_err(&redact)).boxed())
+        Ok(listen(response.body, answer).map(move |event| event.map_err(&redact)).boxed())
     }
 
     async fn send(&self, endpoint: &Endpoint, call: &HttpCall) -> Result<Response, Error> {
@@ -140,8 +140,14 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let request = self.pool(&url)?.post(url).headers(headers).body(call.body.to_string());
-        request.send().await.map_err(|error| self.failed(error))
+        let body = call.body.to_string();
+        if let Some(carrier) = &self.carrier {
+            headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+            let call = Carried { url: url.into(), headers: carry::told(&headers), body };
+            return Ok(carrier.carry(call).await?.into());
+        }
+        let request = self.pool(&url)?.post(url).headers(headers).body(body);
+        Ok(request.send().await.map_err(|error| self.failed(error))?.into())
     }
 
     /// Asks an `OpenAI`-compatible server which models it has. Local servers have those somebody installed.
@@ -153,7 +159,7 @@ impl Client {
             let request = self.pool(&url)?.get(url.clone()).headers(headers);
             let response = request.send().await.map_err(|error| self.failed(error))?;
             if !response.status().is_success() {
-                return Err(refused(response).await);
+                return Err(refused(response.into()).await);
             }
             response.json().await.map_err(|error| Error::Garbled(chain(&error.without_url())))
         };
@@ -184,12 +190,11 @@ fn stalled(deadline: Deadline, after: Duration) -> Error {
 
 /// Reads a refusal, as far as it is worth reading.
 async fn refused(response: Response) -> Error {
-    let status = response.status().as_u16();
-    let headers = response_headers(response.headers());
-    let inflate = Inflate::of(text(response.headers(), &header::CONTENT_ENCODING));
+    let Response { status, headers, body: mut pieces } = response;
+    let inflate = Inflate::of(text(&headers, &header::CONTENT_ENCODING));
+    let headers = response_headers(&headers);
     let mut inflate = inflate.unwrap_or(Inflate::Plain);
     let mut body = Vec::new();
-    let mut pieces = response.bytes_stream();
     let read = async {
         while let Some(Ok(piece)) = pieces.next().await {
             body.extend(inflate.push(piece).unwrap_or_default());

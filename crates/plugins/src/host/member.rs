@@ -1,7 +1,6 @@
 //! One plugin, as the engine knows hooks.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::each_hook;
@@ -16,12 +15,10 @@ use futures::future::FutureExt;
 use protocol::config::Plugin;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::timeout;
+use serde_json::value::to_raw_value;
 
-use super::open::Running;
-use super::wire::Failure;
-use super::{Host, lock};
+use super::Host;
+use super::ask::{Fault, Question, ask};
 
 /// One of a host's plugins. A hook that throws, hangs or dies is told of once and changes nothing; one that has not
 /// answered in time is not called again before it has. Only what throws before a tool is called means something by it:
@@ -39,16 +36,6 @@ struct Call<'a, I, O> {
     name: &'static str,
     input: &'a I,
     output: &'a O,
-}
-
-/// How a hook goes wrong.
-#[derive(Debug, thiserror::Error)]
-enum Fault {
-    #[error("{0}")]
-    Thrown(String),
-    /// It hangs, dies or leaves something behind that cannot be read.
-    #[error("{0}")]
-    Broken(String),
 }
 
 impl Member {
@@ -109,45 +96,10 @@ impl Member {
         let Some(running) = self.host.0.shared.running() else { return Ok(None) };
         let call = Call { plugin: self.number, name: point.name(), input, output };
         let call = to_raw_value(&call).map_err(|error| Fault::Broken(error.to_string()))?;
-        let Some(changed) = self.ask(point, running, call).await? else { return Ok(None) };
-        let wrong = |error| Fault::Broken(format!("what it left behind has the wrong shape: {error}"));
-        serde_json::from_str(changed.get()).map(Some).map_err(wrong)
-    }
-
-    /// What the plugin has answered; nothing if it is not to be asked.
-    async fn ask(
-        &self,
-        point: HookPoint,
-        running: Arc<Running>,
-        call: Box<RawValue>,
-    ) -> Result<Option<Box<RawValue>>, Fault> {
-        let key = (self.number, point);
-        if lock(&running.overdue).contains(&key) {
-            return Ok(None);
-        }
-        let (asked, limit) = (Arc::clone(&running), self.limit(point));
-        // The call goes on when nobody waits for it any more, so that it is known when the plugin is back.
-        let mut answer = tokio::spawn(async move {
-            let answer = asked.wire.call("hook", &call).await;
-            lock(&asked.overdue).remove(&key);
-            answer
-        });
-        let broken = |why| Err(Fault::Broken(why));
-        match timeout(limit, &mut answer).await {
-            Ok(Ok(Ok(changed))) => Ok(Some(changed)),
-            Ok(Ok(Err(Failure::Thrown(why)))) => Err(Fault::Thrown(why)),
-            Ok(Ok(Err(Failure::Gone))) => broken("it ended the plugin host, or somebody else did".to_owned()),
-            Ok(Ok(Err(failure))) => broken(failure.to_string()),
-            Ok(Err(error)) => broken(error.to_string()),
-            Err(_) => {
-                lock(&running.overdue).insert(key);
-                if answer.is_finished() {
-                    lock(&running.overdue).remove(&key);
-                }
-                running.suspect.notify_one();
-                broken(format!("it takes longer than {} s", limit.as_secs_f32()))
-            }
-        }
+        let question =
+            Question { plugin: self.number, hook: point.name(), method: "hook", limit: self.limit(point) };
+        let Some(changed) = ask(running, question, call).await? else { return Ok(None) };
+        serde_json::from_str(changed.get()).map(Some).map_err(|error| Fault::misfit(&error))
     }
 }
 

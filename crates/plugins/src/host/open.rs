@@ -1,11 +1,13 @@
 //! Starting the process and loading the plugins.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::ports::hooks::HookPoint;
+use protocol::login::LoginMethod;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,6 +23,8 @@ use super::{Shared, runtime};
 
 /// What a process has to offer whose plugins are loaded.
 pub(super) struct Running {
+    /// Which process it is: the first, the second, and so on.
+    pub(super) life: u64,
     pub(super) wire: Arc<Wire>,
     /// By the plugin's number; none for one that could not be loaded.
     plugins: Vec<Option<Abilities>>,
@@ -28,7 +32,7 @@ pub(super) struct Running {
     pub(super) config: Value,
     pub(super) calls: Arc<Calls>,
     /// Hooks that did not answer in time and have not answered since.
-    pub(super) overdue: Mutex<HashSet<(usize, HookPoint)>>,
+    pub(super) overdue: Mutex<HashSet<(usize, &'static str)>>,
     /// Notified when the process may no longer be able to answer.
     pub(super) suspect: Notify,
 }
@@ -53,10 +57,19 @@ pub(super) enum Unopened {
 
 /// What a plugin can do.
 #[derive(Debug, Default, Deserialize)]
-struct Abilities {
+pub(super) struct Abilities {
     hooks: HashSet<String>,
     #[serde(default)]
     tools: Vec<About>,
+    /// Providers whose models it lists.
+    #[serde(default)]
+    pub(super) models: HashSet<String>,
+    /// Providers whose logins it knows how to use.
+    #[serde(default)]
+    pub(super) loaders: HashSet<String>,
+    /// The ways to log in that it brings along, by provider.
+    #[serde(default)]
+    pub(super) methods: BTreeMap<String, Vec<LoginMethod>>,
 }
 
 #[derive(Serialize)]
@@ -85,8 +98,12 @@ impl Running {
 
     /// The tools, each with the number of its plugin. Of two with one name, the later plugin's counts.
     pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &About)> {
-        let all = self.plugins.iter().enumerate().filter_map(|(plugin, able)| Some((plugin, able.as_ref()?)));
-        all.flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
+        self.able().flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
+    }
+
+    /// The plugins that are loaded, in order, each with its number.
+    pub(super) fn able(&self) -> impl Iterator<Item = (usize, &Abilities)> {
+        self.plugins.iter().enumerate().filter_map(|(plugin, able)| Some((plugin, able.as_ref()?)))
     }
 }
 
@@ -116,7 +133,8 @@ pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Resu
         }
     }
     let (overdue, suspect) = (Mutex::default(), Notify::new());
-    let running = Arc::new(Running { wire, plugins, config, calls, overdue, suspect });
+    let life = shared.lives.fetch_add(1, Ordering::Relaxed);
+    let running = Arc::new(Running { life, wire, plugins, config, calls, overdue, suspect });
     Ok(Open { running, companion, _listening: listening })
 }
 

@@ -9,10 +9,12 @@ use tempfile::NamedTempFile;
 use workspace::process::{Bounds, Spec};
 
 /// The program of the host and its modules.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 8] = [
     ("host.mjs", include_str!("js/host.mjs")),
+    ("logins.mjs", include_str!("js/logins.mjs")),
     ("modules.mjs", include_str!("js/modules.mjs")),
     ("plugins.mjs", include_str!("js/plugins.mjs")),
+    ("providers.mjs", include_str!("js/providers.mjs")),
     ("shell.mjs", include_str!("js/shell.mjs")),
     ("tools.mjs", include_str!("js/tools.mjs")),
     ("wire.mjs", include_str!("js/wire.mjs")),

@@ -2,6 +2,7 @@
 //! What real plugins see is tested end to end.
 
 mod forbidding;
+mod providing;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -87,6 +88,10 @@ impl World {
             bus: Arc::clone(&self.bus),
             limits: Limits { pause: Duration::from_millis(1), ..Limits::default() },
             report,
+            logins: Arc::new(|provider: &str| {
+                let login = json!({ "type": "oauth", "access": format!("token of {provider}") });
+                std::future::ready(Some(login)).boxed()
+            }),
         }
     }
 

@@ -7,15 +7,17 @@ use futures::future::BoxFuture;
 use protocol::{Extra, MessageId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::open::Running;
 use super::wire::{Failure, Incoming, Wire};
-use super::{Host, Shared, lock};
+use super::{Host, Shared, lock, providers};
 
 /// Things a tool may say before anybody has looked at the first.
 const MAX_SAID: usize = 64;
+/// Logins that are read at the same time.
+const MAX_READERS: usize = 16;
 
 /// What a model is told about a tool.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -198,7 +200,7 @@ async fn attended(
             biased;
             Some(said) = saying.recv() => match said {
                 Said::Progress { title, metadata } => desk.progress(title, metadata).await,
-                Said::Ask { id, wish } => running.wire.reply(id, desk.ask(wish).await).await?,
+                Said::Ask { id, wish } => running.wire.reply(id, desk.ask(wish).await.map(|()| true.into())).await?,
             },
             answer = &mut answer => return answer.map(|answer| answer.get().to_owned()),
         }
@@ -231,8 +233,15 @@ pub(super) async fn listen(
     calls: Arc<Calls>,
     shared: Arc<Shared>,
 ) {
+    let readers = Arc::new(Semaphore::new(MAX_READERS));
     while let Some(message) = incoming.recv().await {
         let asked = message.id;
+        if let ("auth.get", Some(id)) = (message.method.as_str(), asked)
+            && let Ok(reader) = Arc::clone(&readers).try_acquire_owned()
+        {
+            tokio::spawn(providers::tell_login(Arc::clone(&wire), Arc::clone(&shared), id, message, reader));
+            continue;
+        }
         if let Err(why) = take(&message, &calls, &shared)
             && let Some(id) = asked
         {
@@ -254,6 +263,7 @@ fn take(message: &Incoming, calls: &Calls, shared: &Shared) -> Result<(), String
             let Asking { call, wish } = serde_json::from_str(params).map_err(misfit)?;
             hand(calls, &call, Said::Ask { id, wish })
         }
+        ("auth.get", _) => Err("too many logins are being read".to_owned()),
         ("report", _) => {
             let Complaint { plugin, place, message } = serde_json::from_str(params).map_err(misfit)?;
             shared.report(plugin, &format!("failed in {place}"), &message);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -81,7 +82,7 @@ struct Reply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Complaint<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<bool>,
+    result: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -157,14 +158,17 @@ impl Wire {
     }
 
     /// Answers something the process has asked.
-    pub(super) async fn reply(&self, id: u64, result: Result<(), String>) -> Result<(), Failure> {
-        let reply = match &result {
-            Ok(()) => Reply { jsonrpc: "2.0", id, error: None, result: Some(true) },
-            Err(message) => {
-                Reply { jsonrpc: "2.0", id, error: Some(Complaint { code: THROWN, message }), result: None }
-            }
+    pub(super) async fn reply(&self, id: u64, result: Result<Value, String>) -> Result<(), Failure> {
+        let (error, result) = match &result {
+            Ok(result) => (None, Some(result)),
+            Err(message) => (Some(Complaint { code: THROWN, message }), None),
         };
-        self.send(reply).await
+        self.send(Reply { jsonrpc: "2.0", id, error, result }).await
+    }
+
+    /// Tells something if there is room at once, for those who cannot wait.
+    pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
+        self.try_send(Outgoing { jsonrpc: "2.0", id: None, method, params });
     }
 
     fn open(&self) -> Result<(Call<'_>, oneshot::Receiver<Answered>), Failure> {
@@ -213,7 +217,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !self.is_answered && lock(&self.wire.waiting).calls.remove(&self.id).is_some() {
             let about = serde_json::json!({ "id": self.id });
-            self.wire.try_send(Outgoing { jsonrpc: "2.0", id: None, method: "cancel", params: &about });
+            self.wire.tell("cancel", &about);
         }
     }
 }

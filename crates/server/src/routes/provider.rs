@@ -5,13 +5,18 @@ mod list;
 use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
-use protocol::{Extra, login::Login, wire_error::BadRequestKind};
+use protocol::{
+    login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
+    wire_error::BadRequestKind,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, Params},
-    openapi::{Method, Route},
+    openapi::Route,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -19,27 +24,53 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/provider", "provider.list", list::list)
             .summary("List all providers, and which can be used"),
         Route::get("/provider/auth", "provider.auth", methods)
-            .summary("List the ways to log in other than with a key; there are none"),
-        browser("/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", "Begin a login"),
-        browser("/provider/{providerID}/oauth/callback", "provider.oauth.callback", "Complete a login"),
+            .summary("List the ways to log in that plugins bring along, by provider"),
+        Route::post("/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", begin)
+            .summary("Begin a login")
+            .faults(&[Fault::LogIn]),
+        Route::post("/provider/{providerID}/oauth/callback", "provider.oauth.callback", complete)
+            .summary("Complete a login")
+            .faults(&[Fault::LogIn]),
         Route::put("/auth/{providerID}", "auth.set", log_in).summary("Keep a provider's key"),
         Route::delete("/auth/{providerID}", "auth.remove", log_out).summary("Remove a provider's key"),
     ]
 }
 
 /// Clients offer to enter a key for whoever is not in this list.
-async fn methods(_: Directory) -> Json<BTreeMap<String, Vec<Extra>>> {
-    Json(BTreeMap::new())
+async fn methods(
+    State(app): State<App>,
+    directory: Directory,
+) -> Result<Json<BTreeMap<String, Vec<LoginMethod>>>, Error> {
+    Ok(Json(app.instances.login_methods(&directory.path).await?))
 }
 
-fn browser(path: &'static str, id: &'static str, summary: &'static str) -> Route {
-    let refuse = async |Params(provider): Params<String>| {
-        let message = format!(
-            "There are no logins with a browser in this version; PUT /auth/{provider} keeps a key instead."
-        );
-        Error::plain(Fault::NotBuilt, message)
-    };
-    Route::new(Method::Post, path, id, refuse).summary(summary).faults(&[Fault::NotBuilt])
+/// Where to go; as in OpenCode there is nothing to say if the way is to keep a key.
+#[derive(Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Begun(#[schemars(with = "Authorization")] Option<Authorization>);
+
+async fn begin(
+    State(app): State<App>,
+    Params(provider): Params<String>,
+    directory: Directory,
+    Body(how): Body<LoginBegin>,
+) -> Result<Json<Begun>, Error> {
+    let begun = app.instances.begin_login(&directory.path, &provider, how).await;
+    Ok(Json(Begun(begun.map_err(|fault| fault.about(&provider))?)))
+}
+
+/// What lets people in is kept before this is answered, and counts from the next prompt on.
+async fn complete(
+    State(app): State<App>,
+    Params(provider): Params<String>,
+    directory: Directory,
+    Body(how): Body<LoginComplete>,
+) -> Result<Json<bool>, Error> {
+    let completed = app.instances.complete_login(&directory.path, &provider, how).await;
+    if let Some(login) = completed.map_err(|fault| fault.about(&provider))? {
+        keep(&app, &provider, login).await?;
+    }
+    Ok(Json(true))
 }
 
 /// The key is kept and never sent back; the next prompt can use it.

@@ -39,7 +39,7 @@ const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// A login as it is written into the file, secrets and all.
-fn spelled(login: &Login) -> Value {
+pub fn spelled(login: &Login) -> Value {
     match login {
         Login::Api { key, metadata } => {
             let mut written = json!({ "type": "api", "key": key.reveal() });

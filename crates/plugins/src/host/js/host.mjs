@@ -1,7 +1,9 @@
 // The process that OpenCode's plugins run in. It is told what to load and what to call, and answers what came of it.
 import { register } from "node:module"
 
+import { authorize, complete, methods } from "./logins.mjs"
 import { load } from "./plugins.mjs"
+import * as providers from "./providers.mjs"
 import { shell } from "./shell.mjs"
 import { definition, execute } from "./tools.mjs"
 import { Wire, describe } from "./wire.mjs"
@@ -18,7 +20,16 @@ const tools = new Map()
 const calls = new Map()
 let input
 
-const wire = new Wire({ ping: () => "pong", start, load: loadPlugin, config, hook, event, tool, cancel, dispose })
+const { release, read, close } = providers
+const wire = new Wire({
+  ...{ ping: () => "pong", start, load: loadPlugin, config, hook, event, tool, cancel, dispose },
+  "provider.models": ({ plugin, ...about }) => providers.models(hooksOf(plugin), about),
+  "auth.loader": ({ plugin, ...about }) => providers.load(hooksOf(plugin), about, wire),
+  "auth.authorize": ({ plugin, ...about }) => authorize(hooksOf(plugin), about),
+  "auth.callback": complete,
+  fetch: (about, number) => abortable(number, (abort) => providers.call(about, abort)),
+  ...{ release, read, close },
+})
 
 if (!globalThis.Bun) register("./modules.mjs", import.meta.url)
 // A promise that nobody waits for says nothing about the others.
@@ -67,18 +78,22 @@ async function loadPlugin({ plugin, ...about }) {
     definitions.push(await definition(id, tool))
   }
   const names = new Set(hooks.flatMap((unit) => Object.keys(unit).filter((name) => unit[name] !== undefined)))
-  return { hooks: [...names], tools: definitions }
+  return { hooks: [...names], tools: definitions, ...providers.shaped(hooks), methods: methods(hooks) }
+}
+
+function hooksOf(plugin) {
+  return plugins.get(plugin)?.hooks ?? []
 }
 
 /** Lets a plugin change the configuration. */
 async function config({ plugin, config }) {
-  for (const unit of plugins.get(plugin)?.hooks ?? []) await unit.config?.(config)
+  for (const unit of hooksOf(plugin)) await unit.config?.(config)
   return config
 }
 
 /** Lets a plugin change something. */
 async function hook({ plugin, name, input, output }) {
-  for (const unit of plugins.get(plugin)?.hooks ?? []) await unit[name]?.(input, output)
+  for (const unit of hooksOf(plugin)) await unit[name]?.(input, output)
   return output
 }
 
@@ -115,10 +130,15 @@ async function tell(number, plugin, unit, event) {
 async function tool({ plugin, id, ...call }, number) {
   const tool = tools.get(`${plugin}/${id}`)
   if (!tool) throw new Error(`there is no tool ${id}`)
+  return abortable(number, (abort) => execute(tool, call, wire, abort.signal))
+}
+
+/** Does something that is stopped when nobody waits for it any more. */
+async function abortable(number, act) {
   const abort = new AbortController()
   calls.set(number, abort)
   try {
-    return await execute(tool, call, wire, abort.signal)
+    return await act(abort)
   } finally {
     calls.delete(number)
   }

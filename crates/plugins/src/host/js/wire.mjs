@@ -93,8 +93,31 @@ export class Wire {
   }
 }
 
+/** Texts that let people in and are not told to anybody; the oldest are forgotten. */
+const secrets = new Set()
+const MAX_SECRETS = 200
+/** Shorter texts are no keys, and would blot out ordinary words. */
+const SHORTEST_SECRET = 8
+
+/** Sees to it that none of these texts is told when something goes wrong. */
+export function hide(...texts) {
+  for (const text of texts) {
+    if (typeof text !== "string" || text.length < SHORTEST_SECRET) continue
+    secrets.delete(text)
+    secrets.add(text)
+    if (secrets.size > MAX_SECRETS) secrets.delete(secrets.values().next().value)
+  }
+}
+
+/** The same for what lets somebody in. */
+export function hideLogin(login) {
+  const { key, token, access, refresh, metadata } = login ?? {}
+  hide(key, token, access, refresh, ...Object.values(metadata ?? {}))
+}
+
 /** What went wrong, in at most a few lines: what was thrown says it, as in OpenCode without the kind of error it is. */
 export function describe(error) {
-  const text = error instanceof Error ? error.message || error.name : String(error)
+  let text = error instanceof Error ? error.message || error.name : String(error)
+  for (const secret of secrets) text = text.replaceAll(secret, "[hidden]")
   return text.length > 1000 ? `${text.slice(0, 1000)}…` : text
 }
