@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::Rule;
-use protocol::{AgentEvent, Extra, MessageError, Session, TurnEnd};
+use protocol::{AgentEvent, Extra, MessageError, Session, SessionId, TurnEnd};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -210,19 +210,28 @@ struct Speaker<'a> {
     turn: &'a Turn,
     /// What clients need to find the children, by the calls that started them.
     children: HashMap<String, Extra>,
+    /// Which session each has, by what the agent calls it.
+    sessions: HashMap<String, SessionId>,
     /// All that were started.
     started: Vec<Child>,
 }
 
 impl<'a> Speaker<'a> {
     fn new(nursery: &'a Nursery<Adopted>, turn: &'a Turn) -> Self {
-        Self { nursery, turn, children: HashMap::new(), started: Vec::new() }
+        let (children, sessions) = (HashMap::new(), HashMap::new());
+        Self { nursery, turn, children, sessions, started: Vec::new() }
     }
 
     async fn adopt(&mut self, birth: Birth, adopted: Adopted) {
-        let Birth { title, prompt, call, shown, .. } = birth;
-        match self.nursery.adopt(self.turn, title, prompt, adopted).await {
+        let Birth { name, title, prompt, call, shown } = birth;
+        // One that gets more to do goes on in its session, after what it was told before.
+        let resume = self.sessions.get(&name).cloned();
+        for child in self.started.extract_if(.., |child| Some(child.session()) == resume.as_ref()) {
+            let _ = timeout(SETTLE, child.wait()).await;
+        }
+        match self.nursery.adopt(self.turn, title, prompt, resume, adopted).await {
             Ok(child) => {
+                self.sessions.insert(name, child.session().clone());
                 let model = &self.turn.model;
                 let found = json!({
                     "parentSessionId": self.turn.session.id,

@@ -47,15 +47,22 @@ impl<T> Nursery<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a child session for a subagent that is at work already: same agent, same model.
-    pub async fn adopt(&self, turn: &Turn, title: String, prompt: String, child: T) -> Result<Child, String> {
+    /// Starts a child session for a subagent that is at work already, or goes on with one: same agent, same model.
+    pub async fn adopt(
+        &self,
+        turn: &Turn,
+        title: String,
+        prompt: String,
+        resume: Option<SessionId>,
+        child: T,
+    ) -> Result<Child, String> {
         let parent = &turn.session.id;
         let spec = ChildSpec {
             prompt: if prompt.is_empty() { title.clone() } else { prompt },
             title,
             agent: Some(turn.agent.clone()),
             model: Some(turn.model.clone()),
-            resume: None,
+            resume,
         };
         *self.state().expected.entry(parent.clone()).or_default() += 1;
         let started = turn.start_child(spec).await;

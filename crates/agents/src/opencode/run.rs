@@ -13,6 +13,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::agent_event::Answer;
 use protocol::request::{PermissionReply, PermissionRequest, QuestionRequest};
 use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, TurnEnd};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::ending::Held;
 use super::pulse::Pulse;
 use super::server::Lease;
-use super::translate::{Child, Said, Translator};
+use super::translate::{Child, Said, TASK_SESSION, Translator};
 use super::{Inner, Patience, wire};
 use crate::external::permission;
 
@@ -28,6 +29,9 @@ use crate::external::permission;
 const ABORT: Duration = Duration::from_millis(500);
 /// Events that a child may be behind.
 const MAX_BEHIND: usize = 1_024;
+
+/// Where a call that has started a child says whose it is.
+const TASK_PARENT: &str = "parentSessionId";
 
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
@@ -159,6 +163,8 @@ pub(super) struct Drive<'a> {
     /// Whether a person has just refused something.
     has_refused: Arc<AtomicBool>,
     pub(super) children: HashMap<SessionId, mpsc::Sender<EventBody>>,
+    /// Which session each of them has here.
+    ours: HashMap<SessionId, SessionId>,
     /// Children that OpenCode has not said to be idle.
     pub(super) busy: HashSet<SessionId>,
     /// Waits for the turns of children.
@@ -189,6 +195,7 @@ impl<'a> Drive<'a> {
             takes_back: HashMap::new(),
             has_refused: Arc::default(),
             children: HashMap::new(),
+            ours: HashMap::new(),
             busy: HashSet::new(),
             born: FuturesUnordered::new(),
             held: None,
@@ -273,7 +280,7 @@ impl<'a> Drive<'a> {
                     self.held = None;
                     self.turn.emit(event).await;
                 }
-                Said::Agent(event) => self.turn.emit(event).await,
+                Said::Agent(event) => self.turn.emit(self.placed(event)).await,
                 Said::Permission(request) => self.ask_permission(request),
                 Said::Question(request) => self.ask_question(request),
                 Said::Settled(request) => {
@@ -293,6 +300,25 @@ impl<'a> Drive<'a> {
             }
         }
         Flow::Continue(())
+    }
+
+    /// What happened; a call that has started a child names the session that the child has here.
+    fn placed(&self, mut event: AgentEvent) -> AgentEvent {
+        let facts = match &mut event {
+            AgentEvent::ToolCompleted { metadata, .. } => Some(metadata),
+            AgentEvent::ToolRunning { metadata, .. } | AgentEvent::ToolFailed { metadata, .. } => {
+                metadata.as_mut()
+            }
+            _ => None,
+        };
+        if let Some(facts) = facts
+            && let Some(theirs) = facts.get(TASK_SESSION).and_then(Value::as_str)
+            && let Some(ours) = theirs.parse().ok().and_then(|theirs: SessionId| self.ours.get(&theirs))
+        {
+            facts.insert(TASK_SESSION.to_owned(), ours.as_str().into());
+            facts.insert(TASK_PARENT.to_owned(), self.turn.session.id.as_str().into());
+        }
+        event
     }
 
     fn ask_permission(&mut self, request: PermissionRequest) {
@@ -347,8 +373,9 @@ impl<'a> Drive<'a> {
     async fn adopt(&mut self, child: Child) {
         let (to, events) = mpsc::channel(MAX_BEHIND);
         let adopted = Adopted { session: child.session.clone(), events, client: self.client.clone() };
-        match self.inner.nursery.adopt(self.turn, child.title, child.prompt, adopted).await {
+        match self.inner.nursery.adopt(self.turn, child.title, child.prompt, None, adopted).await {
             Ok(started) => {
+                self.ours.insert(child.session.clone(), started.session().clone());
                 self.born.push(async move { drop(started.wait().await) }.boxed());
                 self.busy.insert(child.session.clone());
                 self.children.insert(child.session, to);
@@ -404,7 +431,7 @@ impl<'a> Drive<'a> {
             while let Ok(event) = self.source.next().await {
                 for said in event.map(|body| self.translator.hear(body)).unwrap_or_default() {
                     match said {
-                        Said::Agent(event) => self.turn.emit(event).await,
+                        Said::Agent(event) => self.turn.emit(self.placed(event)).await,
                         Said::ForChild(child, body) => {
                             if let Some(to) = self.children.get(&child) {
                                 let _ = to.try_send(body);

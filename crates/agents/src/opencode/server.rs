@@ -239,9 +239,15 @@ impl Starter {
         let own = [("OPENCODE_SERVER_PASSWORD", password.as_str()), ("OPENCODE_SERVER_USERNAME", USER)];
         let written = self.start.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         spec.environment = written.chain(own).map(|(name, value)| (name.into(), value.into())).collect();
-        let (companion, pipes) = process::start(&spec).map_err(|error| error.to_string())?;
+        let (mut companion, pipes) = process::start(&spec).map_err(|error| error.to_string())?;
         let mut output = BufReader::new(pipes.output);
-        let Some(address) = address(&mut output).await else { return Err(silent(companion).await) };
+        let address = tokio::select! {
+            biased;
+            address = address(&mut output) => address,
+            // What it has left behind may hold its output.
+            _ = companion.exited() => None,
+        };
+        let Some(address) = address else { return Err(silent(companion).await) };
         let client = Client::new(&address)
             .map_err(|error| format!("OpenCode listens at an address that cannot be called: {error}"))?
             .with_login(USER, Password::new(password));

@@ -6,5 +6,6 @@ mod matrix;
 mod processes;
 mod replay;
 mod requests;
+mod rules;
 pub(crate) mod scene;
 mod script;

@@ -23,6 +23,7 @@ use protocol::{
 };
 
 use step::Step;
+pub(super) use step::TASK_SESSION;
 
 /// How the title of a session begins that has none yet.
 const UNTITLED: &str = "New session - ";
@@ -409,12 +410,13 @@ impl Translator {
             return Vec::new();
         };
         let child = step::child(&part);
-        let mut said = agent(step.part(part));
-        if let Some(child) = child.filter(|child| self.told.insert(child.session.clone())) {
+        let news = agent(step.part(part));
+        let child = child.filter(|child| self.told.insert(child.session.clone()));
+        if let Some(child) = &child {
             self.relate(&child.session, Some(&self.session.clone()));
-            said.push(Said::Child(child));
         }
-        said
+        // The call says which session the child is, so there has to be one.
+        child.map(Said::Child).into_iter().chain(news).collect()
     }
 
     /// Tells the state that was read anew as if it had just happened, without an end.

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use engine::ports::{SystemClock, SystemRandom};
 use futures::stream::{self, StreamExt};
 use protocol::config::PermissionMode;
+use protocol::request::Rule;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
@@ -136,6 +137,13 @@ impl Fake {
     pub(super) fn paced_runner(&self, pace: Pace) -> OpenCode {
         let mut runner = self.runner();
         Arc::get_mut(&mut runner.0).unwrap().patience.pace = pace;
+        runner
+    }
+
+    /// A runner that calls this server and has rules.
+    pub(super) fn ruled_runner(&self, rules: Vec<Rule>) -> OpenCode {
+        let mut runner = self.runner();
+        Arc::get_mut(&mut runner.0).unwrap().rules = rules;
         runner
     }
 

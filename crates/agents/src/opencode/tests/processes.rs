@@ -101,6 +101,12 @@ async fn a_process_that_cannot_start_is_told_with_its_last_words() {
         ("echo 'opencode server listening on http://['; exec sleep 600", ["cannot be called", "address"]),
         ("while :; do echo noise; done", ["did not say where it listens", "said nothing"]),
         ("exec >&-; exec sleep 600", ["did not say where it listens", "said nothing"]),
+        ("sleep 600 & echo $! >> $(dirname $0)/pids; exit 6", ["before it listened", "code 6"]),
+        ("printf '\\377\\n'; echo 'no luck' >&2; exit 1", ["before it listened", "no luck"]),
+        (
+            "head -c 100000000 /dev/zero | tr '\\0' a; exec sleep 600",
+            ["did not say where it listens", "said nothing"],
+        ),
     ] {
         let fake = Fake::new().await;
         let installed = Installed::new(script);
@@ -134,6 +140,23 @@ async fn a_process_that_never_listens_is_given_up_and_ended() {
     let error = server.lease("/").await.err().unwrap();
     assert!(error.contains("did not listen within"), "{error}");
     until_none_lives(&installed.processes()).await;
+}
+
+#[tokio::test]
+async fn a_process_may_do_with_its_output_what_it_likes_once_it_listens() {
+    for then in ["exec >&-", "head -c 100000000 /dev/zero", "head -c 5000000 /dev/zero >&2", "printf '\\377'"]
+    {
+        let fake = Fake::new().await;
+        let installed = Installed::new(&format!("{LISTENS}\n{then}\nexec sleep 600"));
+        let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
+        let mut world = World::new(runner.clone(), None).await;
+        let session = world.session().await;
+        world.submit(&session, "please").await;
+        fake.play([start(), answer("$A", "Hello"), idle()].concat()).await;
+        assert_eq!(world.until_idle(&session).await, EndReason::Completed, "{then}");
+        runner.close().await;
+        until_none_lives(&installed.processes()).await;
+    }
 }
 
 #[tokio::test]

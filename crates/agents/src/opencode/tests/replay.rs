@@ -223,6 +223,11 @@ async fn assert_all_is_closed(name: &str, world: &World) {
         for message in world.messages(&session).await {
             let open: Vec<_> = message.parts.iter().filter(|part| part.is_open()).collect();
             assert!(open.is_empty(), "{name}: {open:?}");
+            for part in message.parts.iter().map(|part| serde_json::to_value(part).unwrap()) {
+                let Some(child) = part.pointer("/state/metadata/sessionId") else { continue };
+                let exists = created(world).iter().any(|created| child == created.id.as_str());
+                assert!(exists, "{name}: a call names a session that nobody has: {child}");
+            }
         }
     }
 }

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::Child;
 
-/// The tool that starts subagents, and where it says in which session one works.
+/// The tool that starts subagents.
 const TASK: &str = "task";
-const TASK_SESSION: &str = "sessionId";
+/// Where it says in which session one works.
+pub(in super::super) const TASK_SESSION: &str = "sessionId";
 
 /// A message that is open.
 #[derive(Debug)]
