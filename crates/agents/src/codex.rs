@@ -6,7 +6,10 @@
 //!   ended when it has had nothing to do for a while. Which thread a session is survives both.
 //! - `run` follows one turn: it ends with the `turn/completed` of that turn and with nothing else that Codex says. What
 //!   looks like an end (a thread that is idle or in error, an error that will not be retried) starts the clock of
-//!   [`FAREWELL`] and no more, and a thread of a subagent ends nothing.
+//!   [`FAREWELL`] and no more, and a thread of a subagent ends nothing. `talk` is what goes the other way meanwhile.
+//!
+//! While a thread has a goal, Codex begins one turn after the other by itself: they are one turn here. What it begins while
+//! nobody waits for it is a wake-up, for which the session's actor opens a turn.
 //!
 //! A prompt that arrives meanwhile joins the running turn (`turn/steer`). A turn that is stopped is interrupted in
 //! Codex's own words; if that does not help, its process is ended.
@@ -17,6 +20,7 @@ mod input;
 mod options;
 mod process;
 mod run;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -33,7 +37,7 @@ use protocol::agent::Abilities;
 use protocol::{SessionId, TurnEnd};
 
 use crate::external::family::Adopted;
-use crate::external::{Keeper, Keeping, Nursery};
+use crate::external::{Keeper, Keeping, Nursery, keeper::Wake};
 use crate::roster::{About, External};
 use process::Process;
 
@@ -55,8 +59,8 @@ struct Inner {
 }
 
 impl Codex {
-    /// A runner that starts a program like this, and has these models.
-    pub fn new(options: Options, models: Vec<String>, clock: Arc<dyn Clock>) -> Self {
+    /// A runner that starts a program like this, and has these models. `wake` is told when it begins to work by itself.
+    pub fn new(options: Options, models: Vec<String>, clock: Arc<dyn Clock>, wake: Wake) -> Self {
         let about = About {
             id: NAME.into(),
             name: "Codex".into(),
@@ -66,8 +70,7 @@ impl Codex {
             abilities: ABILITIES,
         };
         let keeping = Keeping { idle: options.idle, ..Keeping::default() };
-        // Codex begins no turn by itself: there is nothing to wake a session for.
-        let keeper = Keeper::new(keeping, Arc::new(|_, _| {}));
+        let keeper = Keeper::new(keeping, wake);
         Self(Arc::new(Inner { about, options, clock, keeper, nursery: Nursery::default() }))
     }
 }

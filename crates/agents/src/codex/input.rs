@@ -1,6 +1,7 @@
 //! What a person said, in the words of Codex.
 
-use protocol::{MessageWithParts, PartBody, part::FilePart};
+use protocol::message::Origin;
+use protocol::{Message, MessageWithParts, PartBody, part::FilePart};
 use serde_json::{Value, json};
 
 /// What a prompt asks Codex to do.
@@ -10,10 +11,15 @@ pub(super) enum Wanted {
     Turn(Vec<Value>),
     /// To make the conversation shorter.
     Compaction,
+    /// Nothing: it has begun by itself.
+    Wake,
 }
 
 /// What a prompt asks for.
 pub(super) fn wanted(prompt: &MessageWithParts) -> Wanted {
+    if matches!(&prompt.info, Message::User(user) if user.origin() == Some(Origin::Wake)) {
+        return Wanted::Wake;
+    }
     let mut input = Vec::new();
     for part in &prompt.parts {
         match &part.body {

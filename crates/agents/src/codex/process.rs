@@ -11,13 +11,17 @@ use tracing::{debug, info};
 
 use super::options::policy;
 use super::translate::Counted;
-use super::{Inner, NAME, ask, options};
+use super::wire::Notice;
+use super::{Inner, NAME, ask, options, wire};
 use crate::external::{Kept, Launch, Rested};
 use crate::jsonrpc::{self, Dialect, Incoming, Link, Options};
 use crate::roster::DEFAULT_MODEL;
 
 /// The argument that makes Codex talk to programs.
 const MODE: &str = "app-server";
+
+/// What a session is told when Codex begins to work between turns.
+const UNASKED: &str = "Codex began to work by itself.";
 
 /// A thread in a running Codex.
 #[derive(Debug)]
@@ -28,6 +32,10 @@ pub(super) struct Process {
     pub(super) model: Option<String>,
     /// What was counted so far.
     pub(super) counted: Counted,
+    /// Whether it works on something turn after turn, without being told to.
+    pub(super) goal: bool,
+    /// The turn that it has begun by itself, until somebody follows it.
+    pub(super) begun: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,9 +57,24 @@ impl Process {
         let mut link = Link::open(&launch(inner, &turn.session.directory), options)
             .map_err(|failure| failure.to_string())?;
         match Self::greet(&link, inner, turn).await {
-            Ok((thread, model, counted)) => Ok(Self { link, thread, model, counted }),
+            Ok((thread, model, counted)) => {
+                Ok(Self { link, thread, model, counted, goal: false, begun: None })
+            }
             Err(error) => Err(explain(&mut link, error).await),
         }
+    }
+
+    /// Whether it begins to work by itself.
+    fn wakes(&mut self, method: &str, params: Value) -> bool {
+        let Ok(told) = wire::told(method, params) else { return false };
+        if told.thread.as_ref() == Some(&self.thread) {
+            match told.notice {
+                Notice::Goal { active } => self.goal = active,
+                Notice::TurnStarted => self.begun = told.turn,
+                _ => {}
+            }
+        }
+        self.begun.is_some()
     }
 
     async fn greet(
@@ -102,7 +125,12 @@ impl Kept for Process {
                 None => return Rested::Ended(self.link.failure().await),
                 // Nobody is there to be asked: dropping it says so.
                 Some(Incoming::Asked(asked)) => debug!(asked.method, "Codex asks between turns"),
-                Some(Incoming::Told { .. } | Incoming::Malformed(_)) => {}
+                Some(Incoming::Told { method, params }) => {
+                    if self.wakes(&method, params) {
+                        return Rested::Woke(UNASKED.to_owned());
+                    }
+                }
+                Some(Incoming::Malformed(_)) => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::session::Turn;
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::config::PermissionMode;
 use protocol::{MessageError, MessageId, TurnEnd};
@@ -12,16 +12,16 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::ask::{self, Reply};
+use super::ask::Reply;
 use super::failure::failure;
-use super::input::{Wanted, text_input, wanted};
+use super::input::{Wanted, wanted};
 use super::process::{Process, explain};
 use super::threads::Thread;
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
 use super::{Inner, NAME};
 use crate::external::{Family, family};
-use crate::jsonrpc::{self, Asked, Fault, INVALID_PARAMS, Id, Incoming};
+use crate::jsonrpc::{self, Asked, Id, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
 /// Lines that nobody understands which are put up with in one turn.
@@ -55,11 +55,17 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
     if family::is_subagent(&turn.session, NAME) {
         return TurnEnd::Error(MessageError::unknown(SUBAGENT));
     }
-    let mut process = match obtain(inner, turn).await {
-        Ok(process) => process,
-        Err(end) => return end,
+    let wanted = said(turn, &turn.prompt).await;
+    let mut process = match (inner.keeper.take(session).await, &wanted) {
+        (Some(process), _) => process,
+        // What began by itself is gone.
+        (None, Wanted::Wake) => return TurnEnd::Completed,
+        (None, _) => match open(inner, turn).await {
+            Ok(process) => process,
+            Err(end) => return end,
+        },
     };
-    let Ended { end, usable } = work(inner, turn, &mut process).await;
+    let Ended { end, usable } = work(inner, turn, &mut process, wanted).await;
     if usable {
         inner.keeper.keep(session.clone(), process);
     } else {
@@ -71,12 +77,9 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
     end
 }
 
-/// The session's process: the one that was kept, or a new one.
-async fn obtain(inner: &Inner, turn: &Turn) -> Result<Process, TurnEnd> {
+/// A new process for the session.
+async fn open(inner: &Inner, turn: &Turn) -> Result<Process, TurnEnd> {
     let session = &turn.session.id;
-    if let Some(process) = inner.keeper.take(session).await {
-        return Ok(process);
-    }
     let start = async {
         if let Some(pause) = inner.keeper.pause(session) {
             sleep(pause).await;
@@ -94,7 +97,7 @@ async fn obtain(inner: &Inner, turn: &Turn) -> Result<Process, TurnEnd> {
     })
 }
 
-async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
+async fn work(inner: &Inner, turn: &Turn, process: &mut Process, wanted: Wanted) -> Ended {
     let counted = std::mem::take(&mut process.counted);
     let mut work = Work {
         inner,
@@ -108,6 +111,7 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
         threads: BTreeMap::new(),
         known: BTreeSet::new(),
         held: None,
+        next: None,
         sent: FuturesUnordered::new(),
         refused: false,
         joining: FuturesUnordered::new(),
@@ -116,7 +120,7 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
         farewell: None,
         noise: 0,
     };
-    let ended = match work.begin().await {
+    let ended = match work.begin(wanted).await {
         Ok(()) => work.follow().await,
         Err(ended) => ended,
     };
@@ -126,7 +130,7 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process) -> Ended {
 }
 
 /// What was to join, and what Codex says to that.
-type Joined = (Vec<Value>, Result<Value, jsonrpc::Error>);
+pub(super) type Joined = (Vec<Value>, Result<Value, jsonrpc::Error>);
 
 /// The thread that has asked if it is not the session's own, what, and what is said to it.
 type Replied = (Option<String>, Asked, Reply);
@@ -135,7 +139,7 @@ type Replied = (Option<String>, Asked, Reply);
 pub(super) struct Work<'a> {
     pub(super) inner: &'a Inner,
     pub(super) turn: &'a Turn,
-    process: &'a mut Process,
+    pub(super) process: &'a mut Process,
     pub(super) translation: Translation,
     /// The session and other agents.
     pub(super) family: Family<'a>,
@@ -145,20 +149,22 @@ pub(super) struct Work<'a> {
     pub(super) known: BTreeSet<String>,
     /// How the turn ended, while other agents work on.
     pub(super) held: Option<Ended>,
+    /// When Codex has to have begun another turn by itself, if it is to.
+    pub(super) next: Option<Instant>,
     /// What Codex was told about other threads.
-    sent: FuturesUnordered<BoxFuture<'static, ()>>,
+    pub(super) sent: FuturesUnordered<BoxFuture<'static, ()>>,
     /// What Codex calls this turn, once it has said so.
-    current: Option<String>,
+    pub(super) current: Option<String>,
     /// What a person is asked.
-    asks: FuturesUnordered<BoxFuture<'a, Option<Replied>>>,
+    pub(super) asks: FuturesUnordered<BoxFuture<'a, Option<Replied>>>,
     /// Requests that were neither answered nor taken back, and how to take them back.
-    open: Vec<(Id, CancellationToken)>,
+    pub(super) open: Vec<(Id, CancellationToken)>,
     /// A person said no.
-    refused: bool,
+    pub(super) refused: bool,
     /// What is to join, until Codex has said whether it does.
-    joining: FuturesUnordered<BoxFuture<'static, Joined>>,
+    pub(super) joining: FuturesUnordered<BoxFuture<'static, Joined>>,
     /// What was to join and came too late.
-    unsent: Vec<Value>,
+    pub(super) unsent: Vec<Value>,
     /// When Codex last said something.
     pub(super) heard: Instant,
     /// When the turn has to have ended, and why it should have.
@@ -167,9 +173,16 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    async fn begin(&mut self) -> Result<(), Ended> {
-        match said(self.turn, &self.turn.prompt).await {
+    async fn begin(&mut self, wanted: Wanted) -> Result<(), Ended> {
+        let begun = self.process.begun.take();
+        match wanted {
+            // If Codex has begun something by itself, this joins it.
             Wanted::Turn(input) => self.start(input).await,
+            Wanted::Wake => {
+                // Nothing of it is left if another turn has seen it.
+                self.current = Some(begun.ok_or_else(|| Ended::usable(TurnEnd::Completed))?);
+                Ok(())
+            }
             Wanted::Compaction => {
                 let params = json!({ "threadId": self.process.thread });
                 self.call("thread/compact/start", params).await.map(drop)
@@ -200,7 +213,7 @@ impl Work<'_> {
     }
 
     /// Asks Codex something, unless the turn is stopped meanwhile.
-    async fn call(&mut self, method: &str, params: Value) -> Result<Value, Ended> {
+    pub(super) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Ended> {
         let peer = self.process.link.peer().clone();
         let answer = tokio::select! {
             biased;
@@ -241,7 +254,7 @@ impl Work<'_> {
                     self.join().await;
                     None
                 }
-                () = sleep_until(deadline) => Some(self.overdue()),
+                () = sleep_until(deadline) => self.overdue(),
             };
             if let Some(ended) = ended {
                 return ended;
@@ -255,12 +268,17 @@ impl Work<'_> {
             [] => self.inner.options.patience.silence,
             _ => self.inner.options.patience.silence + self.heard.elapsed(),
         };
-        let silent = self.heard + silence;
-        self.farewell.map_or(silent, |(farewell, _)| farewell.min(silent))
+        let farewell = self.farewell.map(|(farewell, _)| farewell);
+        [farewell, self.next].into_iter().flatten().fold(self.heard + silence, Instant::min)
     }
 
-    fn overdue(&self) -> Ended {
-        match (self.farewell, &self.translation.trouble) {
+    fn overdue(&mut self) -> Option<Ended> {
+        if self.next.is_some_and(|next| next <= Instant::now()) {
+            // It does not go on after all.
+            self.next = None;
+            return self.released();
+        }
+        Some(match (self.farewell, &self.translation.trouble) {
             (Some(_), Some(trouble)) => Ended { end: TurnEnd::Error(failure(Some(trouble))), usable: false },
             (Some((_, why)), None) => {
                 let farewell = self.inner.options.farewell;
@@ -270,7 +288,7 @@ impl Work<'_> {
                 let silence = self.inner.options.patience.silence;
                 Ended::broken(format!("Codex said nothing for {silence:?}, so it was ended"))
             }
-        }
+        })
     }
 
     async fn hear(&mut self, incoming: Incoming) -> Option<Ended> {
@@ -301,6 +319,14 @@ impl Work<'_> {
         if let Some(thread) = told.thread.clone().filter(|_| !self.translation.is_own(&told)) {
             return self.told_elsewhere(thread, told).await;
         }
+        match &told.notice {
+            Notice::Goal { active } => self.process.goal = *active,
+            // It goes on by itself.
+            Notice::TurnStarted if self.held.is_some() => {
+                (self.held, self.next, self.current) = (None, None, told.turn.clone());
+            }
+            _ => {}
+        }
         if self.held.is_none() {
             match &told.notice {
                 Notice::TurnCompleted(ended) => {
@@ -325,7 +351,7 @@ impl Work<'_> {
         None
     }
 
-    fn expect_end(&mut self, why: &'static str) {
+    pub(super) fn expect_end(&mut self, why: &'static str) {
         if self.farewell.is_none() {
             self.farewell = Some((Instant::now() + self.inner.options.farewell, why));
         }
@@ -345,6 +371,9 @@ impl Work<'_> {
             self.current = None;
             return self.start(late).await.err();
         }
+        // Codex works on a goal turn after turn.
+        let goes_on = self.process.goal && !self.refused && ended.status == TurnStatus::Completed;
+        self.next = goes_on.then(|| Instant::now() + self.inner.options.farewell);
         self.hold(Ended::usable(match ended.status {
             _ if self.refused => TurnEnd::Blocked,
             TurnStatus::Completed => TurnEnd::Completed,
@@ -365,100 +394,9 @@ impl Work<'_> {
         if self.held.is_none() || self.unsent.is_empty() {
             return None;
         }
-        (self.held, self.current) = (None, None);
+        (self.held, self.next, self.current) = (None, None, None);
         let late = std::mem::take(&mut self.unsent);
         self.start(late).await.err()
-    }
-
-    /// Tells Codex something whose answer does not matter.
-    pub(super) fn send(&mut self, method: &'static str, params: Value) {
-        let (peer, answer) = (self.process.link.peer().clone(), self.inner.options.answer);
-        let sent = async move {
-            if let Err(error) = peer.request(method, params, answer).await {
-                debug!(method, %error, "Codex does not want to be told that");
-            }
-        };
-        self.sent.push(sent.boxed());
-    }
-
-    /// Codex wants something from a person, or from the rules.
-    fn asked(&mut self, asked: Asked) {
-        let directory = self.turn.session.directory.trim_end_matches('/');
-        let thread = self.thread_of(asked.params.get("threadId").and_then(Value::as_str));
-        let elsewhere = thread.as_ref().and_then(|thread| self.threads.get(thread));
-        let translation = elsewhere.map_or(&self.translation, |thread| &thread.translation);
-        let wish = match ask::wish(&asked.method, asked.params.clone(), translation, directory) {
-            Ok(wish) => wish,
-            Err(error) => {
-                debug!(session = %self.turn.session.id, error, "Codex asks something that nobody understands");
-                return asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
-            }
-        };
-        let taken_back = CancellationToken::new();
-        self.open.push((asked.id.clone(), taken_back.clone()));
-        let answer = self.family.ask(thread.as_deref(), wish.ask.clone());
-        let answer = async move { (thread, asked, wish.reply(answer.await)) };
-        self.asks.push(async move { taken_back.run_until_cancelled(answer).await }.boxed());
-    }
-
-    async fn answered(&mut self, thread: Option<String>, asked: Asked, reply: Reply) -> Option<Ended> {
-        self.heard = Instant::now();
-        self.open.retain(|(open, _)| *open != asked.id);
-        let question = asked.method == ask::QUESTION;
-        asked.answer(Ok(reply.result.clone()));
-        if let Some(thread) = thread {
-            self.answered_elsewhere(&thread, &reply, question);
-            return None;
-        }
-        self.refused |= reply.refused;
-        if reply.refused && question {
-            // There is no answer that means no.
-            return self.stop_turn().await;
-        }
-        if let Some(correction) = reply.correction {
-            self.steer(vec![text_input(&correction)]);
-        }
-        None
-    }
-
-    /// Tells Codex to end the turn; its end is still to come.
-    async fn stop_turn(&mut self) -> Option<Ended> {
-        let params = json!({ "threadId": self.process.thread, "turnId": self.current });
-        self.expect_end("was interrupted");
-        self.call("turn/interrupt", params).await.err()
-    }
-
-    /// Prompts that arrived meanwhile join.
-    async fn join(&mut self) {
-        for prompt in self.turn.join().await {
-            if let Wanted::Turn(input) = said(self.turn, &prompt).await {
-                self.steer(input);
-            }
-        }
-    }
-
-    fn steer(&mut self, input: Vec<Value>) {
-        let params =
-            json!({ "threadId": self.process.thread, "expectedTurnId": self.current, "input": input });
-        let peer = self.process.link.peer().clone();
-        let answer = self.inner.options.answer;
-        let steer = async move { (input, peer.request("turn/steer", params, answer).await) };
-        self.joining.push(steer.boxed());
-    }
-
-    /// What could not join gets a turn of its own.
-    fn joined(&mut self, (input, answer): Joined) {
-        match answer {
-            Ok(answer) => {
-                if let Some(turn) = answer.get("turnId").and_then(Value::as_str) {
-                    self.current = Some(turn.to_owned());
-                }
-            }
-            Err(error) => {
-                debug!(session = %self.turn.session.id, %error, "a prompt could not join");
-                self.unsent.extend(input);
-            }
-        }
     }
 
     /// Stops the turn because somebody wants it stopped.
@@ -500,7 +438,7 @@ impl Work<'_> {
 }
 
 /// What a prompt says.
-async fn said(turn: &Turn, prompt: &MessageId) -> Wanted {
+pub(super) async fn said(turn: &Turn, prompt: &MessageId) -> Wanted {
     match turn.message(prompt).await {
         Ok(Some(message)) => wanted(&message),
         Ok(None) => Wanted::Turn(Vec::new()),

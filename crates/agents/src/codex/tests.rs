@@ -1,5 +1,6 @@
 //! Tests of the runner: with recordings of Codex, and with programs that behave like it or not at all.
 
+mod goals;
 mod mapping;
 mod matrix;
 mod replay;

@@ -1,8 +1,11 @@
 //! Other agents of Codex: each works in a thread of its own on the same wire, and is a child session here.
 //!
-//! A thread gets a session when the call that started it names it, or with the first word of it. What happens in it is
-//! translated like the session's own thread, and its turn ends when Codex says so. The turn of the session does not end
-//! before those of all its threads.
+//! A thread gets a session when the call that started it names it, or with the first word of it, and goes on in it when it
+//! gets more to do in the same turn. What happens in it is translated like the session's own thread. Its turn ends when
+//! Codex says so and all threads that it has started have ended, and the turn of the session does not end before those of
+//! all its threads: Codex waits for none of them.
+
+use std::collections::BTreeMap;
 
 use protocol::{AgentEvent, MessageError, TurnEnd};
 use serde_json::json;
@@ -22,10 +25,14 @@ const MAX_THREADS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) translation: Translation,
+    /// The thread that has started it, if that is not the session's own.
+    parent: Option<String>,
     /// What Codex calls its turn.
     turn: Option<String>,
     /// A person said no.
     refused: bool,
+    /// How its turn ended, while those that it has started work on.
+    held: Option<TurnEnd>,
 }
 
 impl Work<'_> {
@@ -36,7 +43,13 @@ impl Work<'_> {
 
     /// What happens in a thread that is not the session's own.
     pub(super) async fn told_elsewhere(&mut self, thread: String, told: Told) -> Option<Ended> {
-        if matches!(told.notice, Notice::TurnStarted | Notice::ItemStarted(_)) {
+        let begins = match told.notice {
+            Notice::TurnStarted => true,
+            // What is told of a thread that has ended does not begin it again.
+            Notice::ItemStarted(_) => !self.known.contains(&thread),
+            _ => false,
+        };
+        if begins {
             self.bear(&thread).await;
         }
         self.expect_threads(Some(&thread), &told.notice).await;
@@ -44,6 +57,7 @@ impl Work<'_> {
         let it = self.threads.get_mut(&thread)?;
         if told.notice == Notice::TurnStarted {
             it.turn.clone_from(&told.turn);
+            it.held = None;
         }
         let ended = match &told.notice {
             Notice::TurnCompleted(ended) => Some(ended.clone()),
@@ -54,28 +68,44 @@ impl Work<'_> {
             Some(ended) => it.translation.end(ended),
             None => it.translation.hear(told, now),
         };
+        if let Some(ended) = ended {
+            let trouble = it.translation.trouble.as_ref();
+            it.held.get_or_insert_with(|| if it.refused { TurnEnd::Blocked } else { end(&ended, trouble) });
+        }
         for event in events {
             self.family.say(Some(&thread), event).await;
         }
-        let ended = ended?;
-        let it = self.threads.remove(&thread)?;
-        self.translation.counted.absorb(it.translation.counted);
-        let end = if it.refused { TurnEnd::Blocked } else { end(&ended, it.translation.trouble.as_ref()) };
-        self.family.end(&thread, end).await;
+        self.release_threads().await;
         self.released()
     }
 
-    /// The turn of the session has ended: it is over when all threads are.
-    pub(super) fn hold(&mut self, ended: Ended) -> Option<Ended> {
-        if self.threads.is_empty() {
-            return Some(ended);
+    /// Ends the threads whose turns have ended and that wait for no other.
+    async fn release_threads(&mut self) {
+        let waited_for = |threads: &BTreeMap<String, Thread>, name: &String| {
+            threads.values().any(|thread| thread.parent.as_ref() == Some(name))
+        };
+        while let Some(thread) = self
+            .threads
+            .iter()
+            .find(|(name, thread)| thread.held.is_some() && !waited_for(&self.threads, name))
+            .map(|(name, _)| name.clone())
+        {
+            let Some(Thread { translation, held: Some(end), .. }) = self.threads.remove(&thread) else {
+                return;
+            };
+            self.translation.counted.absorb(translation.counted);
+            self.family.end(&thread, end).await;
         }
-        (self.held, self.heard) = (Some(ended), Instant::now());
-        None
     }
 
-    fn released(&mut self) -> Option<Ended> {
-        if self.threads.is_empty() { self.held.take() } else { None }
+    /// The turn of the session has ended: it is over when all threads are, and Codex does not begin another by itself.
+    pub(super) fn hold(&mut self, ended: Ended) -> Option<Ended> {
+        (self.held, self.heard) = (Some(ended), Instant::now());
+        self.released()
+    }
+
+    pub(super) fn released(&mut self) -> Option<Ended> {
+        if self.threads.is_empty() && self.next.is_none() { self.held.take() } else { None }
     }
 
     /// Threads that a call names get their sessions before the call is over, so that it can say which.
@@ -89,7 +119,7 @@ impl Work<'_> {
             },
         };
         translation.note_errand(id, agents);
-        if agents.status != Progress::Completed || agents.prompt.is_none() {
+        if agents.status != Progress::Completed || !agents.is_start() {
             return;
         }
         for thread in &agents.receiver_thread_ids {
@@ -108,7 +138,8 @@ impl Work<'_> {
         let Errand { call, title, prompt } = errand;
         let counted = self.translation.counted.of(thread);
         let translation = Translation::new(thread, &self.turn.session.directory, counted);
-        self.threads.insert(thread.to_owned(), Thread { translation, turn: None, refused: false });
+        let it = Thread { translation, parent: parent.clone(), turn: None, refused: false, held: None };
+        self.threads.insert(thread.to_owned(), it);
         self.known.insert(thread.to_owned());
         let title = format!("{title} (@codex subagent)");
         let birth = Birth { name: thread.to_owned(), title, prompt, call, shown };

@@ -27,6 +27,9 @@ use tool::Tool;
 /// Most that is kept of what a command has said so far.
 const MAX_PROGRESS: usize = 32 * 1024;
 
+/// What another agent is said to be told when Codex does not say.
+const UNTOLD: &str = "Codex does not say what it told this agent.";
+
 /// What was counted so far, by thread. Of a thread that is not in it nothing is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counted(BTreeMap<String, Count>);
@@ -137,9 +140,13 @@ impl Translation {
     /// Remembers what threads are for.
     pub(super) fn note_errand(&mut self, call: &str, agents: &Agents) {
         self.unplaced.retain(|errand| errand.call != call);
-        let Some(prompt) = agents.prompt.clone().filter(|prompt| !prompt.is_empty()) else { return };
-        let title = prompt.lines().next().unwrap_or_default().to_owned();
-        let errand = Errand { call: call.to_owned(), title, prompt };
+        let (title, prompt) = match (&agents.prompt, &agents.name) {
+            (Some(prompt), _) if !prompt.is_empty() => (prompt.lines().next(), prompt.as_str()),
+            (_, Some(name)) => (Some(name.as_str()), UNTOLD),
+            _ => return,
+        };
+        let title = title.unwrap_or_default().to_owned();
+        let errand = Errand { call: call.to_owned(), title, prompt: prompt.to_owned() };
         for thread in &agents.receiver_thread_ids {
             self.errands.insert(thread.clone(), errand.clone());
         }

@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::jsonrpc::Id;
 
+/// What Codex calls it to start another agent.
+const SPAWN: &str = "spawnAgent";
+
 /// Something Codex tells, and which thread it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Told {
@@ -58,6 +61,10 @@ pub(super) enum Notice {
     /// A request of Codex was settled, by us or by itself.
     Resolved(Id),
     Compacted,
+    /// What the thread is to reach by itself, turn after turn.
+    Goal {
+        active: bool,
+    },
     Named(Option<String>),
     Warning(String),
     Closed,
@@ -271,6 +278,40 @@ pub(super) struct Agents {
     #[serde(rename = "agentsStates")]
     pub(super) states: Map<String, Value>,
     pub(super) status: Progress,
+    /// What the other agent is called, where Codex tells that and not what it is told.
+    #[serde(skip)]
+    pub(super) name: Option<String>,
+}
+
+impl Agents {
+    /// Whether a thread begins to work for it.
+    pub(super) fn is_start(&self) -> bool {
+        self.tool == SPAWN || self.prompt.is_some()
+    }
+}
+
+/// The same as newer models have it: what was done, and with whom.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Activity {
+    kind: String,
+    agent_thread_id: String,
+    agent_path: String,
+}
+
+impl Activity {
+    /// In the words for older models; nothing if it is only told that a thread has ended, which says so itself.
+    fn agents(self, status: Progress) -> Option<Agents> {
+        let tool = match self.kind.as_str() {
+            "started" => SPAWN,
+            "interacted" => "sendInput",
+            "interrupted" => "interruptAgent",
+            _ => return None,
+        };
+        let name = self.agent_path.rsplit('/').find(|name| !name.is_empty()).map(str::to_owned);
+        let receiver_thread_ids = vec![self.agent_thread_id];
+        Some(Agents { tool: tool.into(), receiver_thread_ids, status, name, ..Agents::default() })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -337,6 +378,11 @@ pub(super) fn told(method: &str, mut params: Value) -> Result<Told, String> {
         }
         "serverRequest/resolved" => Notice::Resolved(field(method, &mut params, "requestId")?),
         "thread/compacted" => Notice::Compacted,
+        "thread/goal/updated" => {
+            let status = params.pointer("/goal/status").and_then(Value::as_str);
+            Notice::Goal { active: status == Some("active") }
+        }
+        "thread/goal/cleared" => Notice::Goal { active: false },
         "thread/name/updated" => Notice::Named(scope.thread_name),
         "warning" | "configWarning" | "guardianWarning" => Notice::Warning(scope.message),
         "thread/closed" | "thread/deleted" => Notice::Closed,
@@ -368,6 +414,11 @@ fn item(method: &str, value: Option<&mut Value>) -> Result<Item, String> {
         "webSearch" => Body::Search(read(method, value)?),
         "imageView" => Body::Image(read(method, value)?),
         "collabAgentToolCall" => Body::Agents(read(method, value)?),
+        "subAgentActivity" => {
+            let status = if method == "item/completed" { Progress::Completed } else { Progress::Running };
+            let activity: Activity = read(method, value)?;
+            activity.agents(status).map_or(Body::Other(kind), Body::Agents)
+        }
         "contextCompaction" => Body::Compaction,
         _ => Body::Other(kind),
     };

@@ -205,7 +205,10 @@ fn program(settings: &Settings, candidate: &Candidate) -> Program {
 fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
     let program = program(settings, candidate);
     match candidate.kind {
-        Kind::Codex => Arc::new(Codex::new(program.into(), candidate.models(), Arc::clone(&ground.clock))),
+        Kind::Codex => {
+            let clock = Arc::clone(&ground.clock);
+            Arc::new(Codex::new(program.into(), candidate.models(), clock, ground.wakes.wake()))
+        }
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
             let (options, clock) = (claude::Options::of(&program), ground.clock.clone());

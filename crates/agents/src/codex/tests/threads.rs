@@ -15,6 +15,10 @@ spawned() { tell item/completed "$(spawn "$1" "\"$1\"" completed)"; }
 works() { other "$1" turn/started "\"turn\":{\"id\":\"v-$1\",\"status\":\"inProgress\"}"; }
 tells() { other "$1" item/completed "\"item\":{\"type\":\"agentMessage\",\"id\":\"m-$1\",\"text\":\"$2\"}"; }
 wants() { printf '{"id":%s,"method":"item/commandExecution/requestApproval","params":{"threadId":"%s","turnId":"v-%s","itemId":"c","command":"make"}}\n' "$2" "$1" "$1"; }
+# The same as newer models do it: $1 is told, $2 has done something ($3) with it, in the call $4.
+activity() { for when in started completed; do
+    other "$2" "item/$when" "\"item\":{\"type\":\"subAgentActivity\",\"id\":\"$4\",\"kind\":\"$3\",\"agentThreadId\":\"$1\",\"agentPath\":\"/team/$1\"}"
+done; }
 rests() { other "$1" turn/completed "\"turn\":{\"id\":\"v-$1\",\"status\":\"${2:-completed}\"}"; }
 "#;
 
@@ -58,6 +62,73 @@ async fn each_has_a_session_with_one_idle() {
         assert_eq!(done.metadata["sessionId"], child.id.as_str(), "{acts}");
         world.check();
     }
+}
+
+#[tokio::test]
+async fn what_newer_models_start_is_a_session_as_well() {
+    let acts = "begin; activity look t started c; works look; tells look Seen; said m Well; ends
+        rests look; activity look t completed d; stay";
+    let mut world = world(acts).await;
+    let session = world.turn(Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]]);
+    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+    assert_eq!(child.title, "look (@codex subagent)");
+    let (tool, state) = world.tools(&session).await.remove(0);
+    let ToolState::Completed(done) = state else { panic!("{state:?}") };
+    assert_eq!((tool.as_str(), done.title.as_str()), ("task", "look"));
+    assert_eq!(done.metadata["sessionId"], child.id.as_str());
+    assert_eq!(world.tools(&session).await.len(), 1, "that it has ended is no call");
+    world.check();
+}
+
+#[tokio::test]
+async fn one_that_gets_more_to_do_goes_on_in_its_session() {
+    for more in ["activity k t interacted d", "tell item/completed \"$(spawn k '\"k\"' completed)\""] {
+        let acts = format!(
+            "begin; activity k t started c; works k; tells k One; rests k; {more}; works k
+            other k item/completed '\"item\":{{\"type\":\"agentMessage\",\"id\":\"n\",\"text\":\"Two\"}}'
+            rests k; said m Well; ends; stay"
+        );
+        let mut world = world(&acts).await;
+        let session = world.turn(Person::Agrees).await;
+        let found = ends(&world, &session).await;
+        assert_eq!(found.len(), 2, "{more}: one child");
+        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+        let messages = world.messages(&child).await;
+        let texts: Vec<&str> =
+            messages.iter().flat_map(|it| &it.parts).filter_map(protocol::Part::text).collect();
+        assert_eq!([texts[1], texts[3]], ["One", "Two"], "{more}");
+        world.check();
+    }
+}
+
+#[tokio::test]
+async fn what_one_is_told_while_it_rests_holds_nothing_up() {
+    let mut world = world("begin; activity k t interacted c; said m Well; ends; stay").await;
+    let session = world.turn(Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Completed]]);
+    world.check();
+}
+
+#[tokio::test]
+async fn one_that_has_started_others_waits_for_them() {
+    // The one in the middle ends first, and what is told of it later does not begin it again.
+    let acts = "begin; activity a t started c; works a; activity b a started d; works b; tells a One; said m Well; ends
+        rests a; tells b Two; rests b; activity b a completed e; activity a t completed f; stay";
+    let mut world = world(acts).await;
+    let session = world.turn(Person::Agrees).await;
+    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]]);
+    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+    assert_eq!(ends(&world, &child).await, [vec![Completed], vec![Completed]]);
+    let below = world.sessions.children(&child.id).await.unwrap().remove(0);
+    let idle: Vec<_> = world
+        .seen
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::SessionIdle(_)))
+        .filter_map(|event| event.body.session_id().cloned())
+        .collect();
+    assert_eq!(idle, [below.id, child.id, session.id], "each is idle after those that it has started");
+    world.check();
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use protocol::{
 use tempfile::TempDir;
 
 use crate::codex::{Codex, NAME, Options};
-use crate::external::{Bounds, Patience};
+use crate::external::{Bounds, Patience, keeper::Wake};
 use crate::published::Published;
 
 /// How long anything may take before a test fails.
@@ -127,7 +127,9 @@ impl World {
         limits: Limits,
     ) -> Self {
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
-        let codex = Codex::new(options, Vec::new(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let (wakes, mut woken) = tokio::sync::mpsc::unbounded_channel();
+        let wake: Wake = Arc::new(move |session, why| drop(wakes.send((session, why))));
+        let codex = Codex::new(options, Vec::new(), Arc::clone(&clock) as Arc<dyn Clock>, wake);
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
@@ -138,6 +140,12 @@ impl World {
             bus,
             limits,
             version: "0.0.0".into(),
+        });
+        let waking = sessions.clone();
+        tokio::spawn(async move {
+            while let Some((session, why)) = woken.recv().await {
+                waking.wake(&session, &why).await.unwrap();
+            }
         });
         let published = Published::by(&sessions).await;
         Self { sessions, project, codex, memory, published, seen: Vec::new() }

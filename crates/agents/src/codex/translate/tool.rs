@@ -125,7 +125,8 @@ impl Tool {
     /// Another agent is started, told something or waited for.
     fn agents(agents: &Agents) -> Self {
         let prompt = agents.prompt.as_deref().unwrap_or_default();
-        let title = prompt.lines().next().filter(|line| !line.is_empty()).unwrap_or(&agents.tool);
+        let line = prompt.lines().next().filter(|line| !line.is_empty());
+        let title = line.or(agents.name.as_deref()).unwrap_or(&agents.tool);
         let input = json!({ "description": title, "prompt": prompt, "subagent_type": agents.tool });
         let said = agents.states.values().filter_map(|state| state.get("message")?.as_str());
         let metadata = json!({ "threads": agents.receiver_thread_ids });

@@ -207,7 +207,7 @@ impl Cast {
                 let options = claude::Options::of(&program);
                 Arc::new(Claude::new(about(claude::NAME), options, Arc::new(SystemClock), wake))
             }
-            Kind::Codex => Arc::new(Codex::new(program.into(), Vec::new(), Arc::new(SystemClock))),
+            Kind::Codex => Arc::new(Codex::new(program.into(), Vec::new(), Arc::new(SystemClock), wake)),
             Kind::OpenCode | Kind::Acp => {
                 let options = acp::Options {
                     about: about("acp:fake"),
