@@ -1,49 +1,80 @@
 // The real Codex behind Baton: what clients see of it is what they see of any agent, and each turn is idle once.
 
 import assert from "node:assert/strict"
-import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs"
-import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
+import { mkdir, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
-import { after, before, describe, test } from "node:test"
+import { describe, test } from "node:test"
 import { Baton, World } from "../support/server.mjs"
-import { listen } from "../support/stream.mjs"
+import { family, meet, scenes } from "./support/agent.mjs"
 import { requireSealed } from "./support/peers.mjs"
+import { assertWhole, idles, said } from "./support/person.mjs"
 import { Responses } from "./support/responses.mjs"
 
 // Where `cargo xtask peers` has installed Codex.
 const PROGRAM = process.env.CODEX_BIN
-// It is a large program on a small machine.
-const PATIENT = { ms: 90_000 }
 
 const PATCH = "*** Begin Patch\n*** Update File: README.md\n@@\n End of file.\n+A line at the end.\n*** End Patch\n"
 
-const scenarios = {
-  hello: [{ acts: [{ say: "Hello from the scripted model." }] }],
-  read_edit: [
-    { acts: [{ say: "I'll read it first." }, { call: "exec_command", input: { cmd: "cat README.md" } }] },
-    { acts: [{ say: "Now I'll add the line." }, { patch: PATCH }] },
-    { acts: [{ say: "Done." }] },
-  ],
-  permission: [
-    { acts: [{ call: "exec_command", input: { cmd: "touch asked.txt" } }] },
-    { acts: [{ say: "The file is there." }] },
-  ],
-  hold: [{ acts: [{ say: "I begin and wait", hold: true }] }],
-  refused: [{ status: 400, message: "scripted refusal" }],
+// Newer models call most of their tools from a program, and have other tools for other agents.
+const MODELS = {
+  "gpt-5.5": {
+    use: (call, input) => ({ call, input }),
+    patch: (patch) => ({ patch }),
+    spawn: (message) => ({ call: "spawn_agent", space: "multi_agent_v1", input: { message } }),
+  },
+  "gpt-6-sol": {
+    use: (tool, input) => ({ script: `await tools.${tool}(${JSON.stringify(input)})` }),
+    patch: (patch) => ({ script: `await tools.apply_patch(${JSON.stringify(patch)})` }),
+    spawn: (message) => together("spawn_agent", { message, task_name: "helper", fork_turns: "none" }),
+  },
 }
 
-async function createWorld(model) {
+const together = (call, input = {}) => ({ call, space: "collaboration", input })
+
+const scenarios = ({ use, patch, spawn }) => {
+  const run = (cmd) => use("exec_command", { cmd })
+  // Nobody waits for the other agent but Baton.
+  const delegate = (message) => [{ acts: [spawn(message)] }, { acts: [{ say: "It is done." }] }]
+  return {
+    hello: [{ acts: [{ say: "Hello from the scripted model." }] }],
+    edit: [
+      { acts: [{ say: "I'll read it first." }, run("cat README.md")] },
+      { acts: [{ say: "Now I'll add the line." }, patch(PATCH)] },
+      { acts: [{ say: "Done." }] },
+    ],
+    permission: [{ acts: [run("touch asked.txt")] }, { acts: [{ say: "The file is there." }] }],
+    hold: [{ acts: [{ say: "I begin and wait", hold: true }] }],
+    refused: [{ status: 400, message: "scripted refusal" }],
+    hello_below: delegate("Say it [hello]"),
+    permission_below: delegate("Do it [permission]"),
+    hold_below: delegate("Wait [hold]"),
+    nested: delegate("Delegate it [hold_below]"),
+    // Codex begins the turn in which the goal is reached by itself.
+    goal: [{ acts: [use("create_goal", { objective: "Reach it [reach]" })] }, { acts: [{ say: "I have set it." }] }],
+    reach: [{ acts: [use("update_goal", { status: "complete" })] }, { acts: [{ say: "It is reached." }] }],
+    again: [
+      { acts: [spawn("Say it [hello]")] },
+      { acts: [together("wait_agent")] },
+      { acts: [together("followup_task", { target: "helper", message: "Once more [hello]" })] },
+      { acts: [{ say: "It is done twice." }] },
+    ],
+  }
+}
+
+async function createWorld(model, name) {
   requireSealed()
   assert.ok(PROGRAM, "CODEX_BIN is not set: run this with `cargo xtask peers`")
   const world = await World.create()
   await symlink(PROGRAM, path.join(world.bin, "codex"))
   await mkdir(path.join(world.home, ".codex"))
-  const settings = [
-    'model = "gpt-5.5"',
+  const lines = [
+    `model = ${JSON.stringify(name)}`,
     'model_provider = "scripted"',
     "check_for_update_on_startup = false",
     "[analytics]",
     "enabled = false",
+    "[agents]",
+    "max_depth = 3",
     "[model_providers.scripted]",
     'name = "Scripted"',
     `base_url = ${JSON.stringify(model.url)}`,
@@ -52,172 +83,84 @@ async function createWorld(model) {
     "request_max_retries = 0",
     "stream_max_retries = 0",
   ]
-  await writeFile(path.join(world.home, ".codex/config.toml"), settings.join("\n"))
+  await writeFile(path.join(world.home, ".codex/config.toml"), lines.join("\n"))
   const config = { agents: { codex: { permission_mode: "bypass" } } }
   await writeFile(path.join(world.project, "baton.json"), JSON.stringify(config))
   return world
 }
 
-// The processes of Codex that work in a directory; only those that a server has started itself, if one is given: Codex
-// starts helpers of the same name for a moment.
-function processes(directory, server) {
-  const numbers = readdirSync("/proc").filter((name) => /^\d+$/.test(name))
-  return numbers.filter((number) => {
-    try {
-      const isHere = readlinkSync(`/proc/${number}/cwd`) === directory
-      const parent = /^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${number}/status`, "utf8"))[1]
-      if (server && parent !== String(server.pid)) return false
-      return isHere && readFileSync(`/proc/${number}/cmdline`, "utf8").includes("app-server")
-    } catch {
-      return false
-    }
+for (const [name, tools] of Object.entries(MODELS)) {
+  describe(`the real Codex with ${name}`, () => {
+    const codex = meet({
+      provider: "codex",
+      words: "app-server",
+      start: async () => {
+        const model = await Responses.start(scenarios(tools))
+        const world = await createWorld(model, name)
+        return { model, baton: await Baton.start({ world, env: { SCRIPTED_KEY: "not-a-key" } }) }
+      },
+    })
+    const { turn } = codex
+    scenes(codex, { tools: ["bash", "apply_patch"], edited: /End of file\.\nA line at the end\.\n$/ })
+
+    test("what it says and what it spends", async () => {
+      await writeFile(codex.readme, codex.text)
+      const edited = await turn("please [edit]")
+      assert.equal(said(edited.parts), "I'll read it first.|Now I'll add the line.|Done.")
+      const { tokens } = await codex.person.call("GET", `/session/${edited.session.id}`)
+      assert.deepEqual([tokens.input, tokens.cache.read, tokens.output, tokens.reasoning], [3000, 600, 90, 12])
+    })
+
+    test("it goes on in the same process after it was stopped", async () => {
+      let before
+      const stop = codex.person.stops()["message.part.delta"]
+      const look = (...args) => ((before ??= codex.running()), stop(...args))
+      const held = await turn("please [hold]", { acts: { "message.part.delta": look } })
+      codex.model.release()
+      await turn("please [hello]", { session: held.session })
+      assert.deepEqual(codex.running(), before)
+    })
+
+    test("a session is busy until its goal is reached", async () => {
+      const ended = await turn("please [goal]")
+      assertWhole(ended)
+      assert.equal(said(ended.parts), "I have set it.|It is reached.")
+    })
+
+    family(codex, { told: name === "gpt-5.5" ? "Say it [hello]" : "Codex does not say what it told this agent." })
+
+    test("a session is busy until the agents that it has started have ended, each after those below it", async () => {
+      // The innermost one works on while the others have said their last word.
+      const last = new Set()
+      let held
+      const watch = async ({ properties: { info } }, session) => {
+        if (info.role !== "assistant" || info.finish !== "stop") return
+        last.add(info.sessionID)
+        if (last.size < 2 || held) return
+        held = codex.model.holding()
+        await held
+        const states = await codex.person.call("GET", "/session/status")
+        assert.equal(states[session.id].type, "busy")
+        codex.model.release()
+      }
+      const ended = await turn("please [nested]", { acts: { "message.updated": watch } })
+      assertWhole(ended)
+      const [child] = await codex.person.children(ended)
+      assertWhole(child)
+      const [inner] = await codex.person.children(child)
+      assertWhole(inner)
+      assert.equal(said(inner.parts), "I begin and wait")
+      assert.deepEqual(idles(ended), [inner, child, ended].map(({ session }) => session.id))
+    })
+
+    // Older models have to know the ids of other agents.
+    if (name === "gpt-5.5") return
+    test("one that gets more to do goes on in its session", async () => {
+      const ended = await turn("please [again]")
+      assertWhole(ended)
+      const [child, ...others] = await codex.person.children(ended)
+      assert.deepEqual(others, [])
+      assert.equal(said(child.parts), "Hello from the scripted model.|Hello from the scripted model.")
+    })
   })
 }
-
-describe("the real Codex", () => {
-  let model, baton
-  before(async () => {
-    model = await Responses.start(scenarios)
-    baton = await Baton.start({ world: await createWorld(model), env: { SCRIPTED_KEY: "not-a-key" } })
-  })
-  after(async () => {
-    await baton?.stop()
-    await model?.stop()
-  })
-
-  const call = async (method, target, body) => {
-    const init = { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) }
-    const response = await baton.fetch(target, init)
-    const text = await response.text()
-    assert.ok(response.ok, `${method} ${target}: ${response.status} ${text}`)
-    return text ? JSON.parse(text) : undefined
-  }
-  const create = (more = {}) => call("POST", "/session", more)
-  const prompt = (session, text) =>
-    call("POST", `/session/${session.id}/prompt_async`, {
-      model: { providerID: "codex", modelID: "default" },
-      parts: [{ type: "text", text }],
-    })
-  const record = async (session) => {
-    const messages = await call("GET", `/session/${session.id}/message`)
-    const parts = messages.filter(({ info }) => info.role === "assistant").flatMap(({ parts }) => parts)
-    return {
-      messages,
-      said: parts.filter(({ type }) => type === "text").map(({ text }) => text),
-      tools: parts.filter(({ type }) => type === "tool").map(({ tool, state }) => [tool, state.status]),
-    }
-  }
-  const count = (tape, session, type) => tape.of(session.id).filter((event) => event.type === type).length
-  // How each of the turns ended: one idle for each.
-  const ends = (tape, session) => {
-    const statuses = tape.of(session.id).filter(({ type }) => type === "session.status")
-    const idle = statuses.map(({ properties }) => properties.status).filter(({ type }) => type === "idle")
-    assert.equal(count(tape, session, "session.idle"), idle.length)
-    return idle.map(({ reason }) => reason)
-  }
-
-  test("it is offered as a provider and as an agent", async () => {
-    const { providers } = await call("GET", "/config/providers")
-    assert.ok(providers.some(({ id }) => id === "codex"), JSON.stringify(providers.map(({ id }) => id)))
-    const agents = await call("GET", "/agent")
-    assert.ok(agents.some(({ name }) => name === "codex"))
-  })
-
-  test("it reads a file and adds a line, and is idle once", async () => {
-    const { tape, close } = await listen(baton)
-    const session = await create()
-    await prompt(session, "Read README.md and add a line at the end [read_edit]")
-    await tape.idle(session.id, 1, PATIENT)
-    const { said, tools } = await record(session)
-    assert.deepEqual(tools, [["bash", "completed"], ["apply_patch", "completed"]])
-    assert.deepEqual(said, ["I'll read it first.", "Now I'll add the line.", "Done."])
-    const readme = await readFile(path.join(baton.directory, "README.md"), "utf8")
-    assert.match(readme, /End of file\.\nA line at the end\.\n$/)
-    assert.deepEqual(ends(tape, session), ["completed"])
-    const { tokens } = await call("GET", `/session/${session.id}`)
-    assert.deepEqual([tokens.input, tokens.cache.read, tokens.output, tokens.reasoning], [3000, 600, 90, 12])
-    await close()
-  })
-
-  for (const [reply, exists, reason] of [
-    ["once", true, "completed"],
-    ["reject", false, "blocked"],
-  ]) {
-    test(`a permission that is answered with ${reply}`, async () => {
-      const file = path.join(baton.directory, "asked.txt")
-      await rm(file, { force: true })
-      const { tape, close } = await listen(baton)
-      const session = await create({ permission: [{ permission: "bash", pattern: "*", action: "ask" }] })
-      await prompt(session, "please [permission]")
-      const asked = await tape.type("permission.asked", session.id, PATIENT)
-      assert.equal(asked.properties.permission, "bash")
-      assert.deepEqual(asked.properties.patterns, ["touch asked.txt"])
-      assert.ok(!existsSync(file), "nothing happens before somebody says so")
-      await call("POST", `/permission/${asked.properties.id}/reply`, { reply })
-      await tape.idle(session.id, 1, PATIENT)
-      assert.equal(existsSync(file), exists)
-      assert.deepEqual(ends(tape, session), [reason])
-      await close()
-    })
-  }
-
-  test("it can be stopped, and goes on in the same process", async () => {
-    const { tape, close } = await listen(baton)
-    const session = await create()
-    await prompt(session, "please [hold]")
-    await tape.type("message.part.delta", session.id, PATIENT)
-    const before = processes(baton.directory, baton.child)
-    await call("POST", `/session/${session.id}/abort`)
-    await tape.idle(session.id, 1, PATIENT)
-    assert.deepEqual(ends(tape, session), ["aborted"])
-    model.release()
-    await prompt(session, "please [hello]")
-    await tape.idle(session.id, 2, PATIENT)
-    assert.deepEqual(ends(tape, session), ["aborted", "completed"])
-    assert.equal((await record(session)).said.at(-1), "Hello from the scripted model.")
-    assert.deepEqual(processes(baton.directory, baton.child), before, "no process was started for the second turn")
-    await close()
-  })
-
-  test("a refusal of the provider is an error, and idle comes once", async () => {
-    const { tape, close } = await listen(baton)
-    const session = await create()
-    await prompt(session, "please [refused]")
-    const failed = await tape.type("session.error", session.id, PATIENT)
-    assert.match(failed.properties.error.data.message, /scripted refusal/)
-    await tape.idle(session.id, 1, PATIENT)
-    assert.deepEqual(ends(tape, session), ["error"])
-    await close()
-  })
-
-  test("after a restart of the server the conversation goes on, and no process is left of before", async () => {
-    const first = await listen(baton)
-    const session = await create()
-    await prompt(session, "please [hello]")
-    await first.tape.idle(session.id, 1, PATIENT)
-    const before = processes(baton.directory)
-    assert.notDeepEqual(before, [])
-    await baton.shutdown()
-    assert.deepEqual(processes(baton.directory), [], "all of them ended with the server")
-    await baton.begin()
-    const second = await listen(baton)
-    await prompt(session, "once more, please [hello]")
-    await second.tape.idle(session.id, 1, PATIENT)
-    assert.deepEqual(ends(second.tape, session), ["completed"])
-    const told = JSON.stringify(model.calls.at(-1).input)
-    assert.match(told, /please \[hello\].*Hello from the scripted model.*once more/s, "Codex remembers what was said")
-    await second.close()
-  })
-
-  test("a server that is killed takes its processes with it", async () => {
-    const { tape } = await listen(baton)
-    const session = await create()
-    await prompt(session, "please [hello]")
-    await tape.idle(session.id, 1, PATIENT)
-    await baton.kill()
-    const gone = Date.now() + 10_000
-    while (processes(baton.directory).length > 0 && Date.now() < gone) await new Promise((resolve) => setImmediate(resolve))
-    assert.deepEqual(processes(baton.directory), [])
-    await baton.begin()
-  })
-})

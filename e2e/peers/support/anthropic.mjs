@@ -3,7 +3,7 @@
 // A prompt names its scenario in double brackets, and the file it is about: "please [[edit]] /project/README.md". Which
 // step is due follows from the answers that the conversation holds since then, so the model keeps no state.
 
-import { Scripted } from "./scripted.mjs"
+import { refuse, Scripted } from "./scripted.mjs"
 
 // A subagent does something.
 const delegate = (prompt, run_in_background = false) => [
@@ -11,7 +11,7 @@ const delegate = (prompt, run_in_background = false) => [
   [{ say: "It is done." }],
 ]
 
-// Each step is a list of what the model says and calls.
+// Each step is a list of what the model says and calls, or a refusal.
 const scenarios = {
   hello: () => [[{ say: "Hello from the scripted model." }]],
   edit: (file) => [
@@ -30,8 +30,10 @@ const scenarios = {
     [{ say: "All done." }],
   ],
   hold: () => [[{ say: "I begin " }, { hold: true }, { say: "and end." }]],
-  task: () => delegate("Say it [[hello]]"),
-  edit_below: (file) => delegate(`Edit it [[edit]] ${file}`),
+  permission: () => [[{ call: "Bash", input: { command: "touch asked.txt" } }], [{ say: "The file is there." }]],
+  refused: () => [{ status: 400, message: "scripted refusal" }],
+  hello_below: () => delegate("Say it [[hello]]"),
+  permission_below: () => delegate("Do it [[permission]]"),
   hold_below: () => delegate("Wait [[hold]]"),
   background: () => delegate("Say it [[hello]]", true),
 }
@@ -50,6 +52,7 @@ export class Anthropic extends Scripted {
     const call = JSON.parse(text)
     this.calls.push(call)
     const acts = next(call)
+    if (acts.status) return refuse(response, acts)
     const id = `msg_${(this.#messages += 1)}`
     const usage = { input_tokens: 100, output_tokens: 1 }
     const message = { id, type: "message", role: "assistant", model: call.model, content: [], stop_reason: null, usage }

@@ -24,29 +24,42 @@ export class Person {
     return text ? JSON.parse(text) : undefined
   }
 
-  // A turn of a session, or of a new one; `acts` says what to do at which kind of event.
+  create(body = {}) {
+    return this.call("POST", "/session", body)
+  }
+
+  // A turn of a session, or of a new one; `acts` says what to do at which kind of event, of whatever session.
   async turn(text, { session, acts = {} } = {}) {
-    session ??= await this.call("POST", "/session", {})
+    session ??= await this.create()
     const stream = await listen(this.baton)
     try {
       const body = { model: this.model, parts: [{ type: "text", text }] }
       await this.call("POST", `/session/${session.id}/prompt_async`, body)
-      const own = []
       const over = (async () => {
         for await (const event of stream.tape.follow({ ms: TURN_MS })) {
           await acts[event.type]?.(event, session)
-          if (event.properties.sessionID !== session.id) continue
-          own.push(event)
-          if (event.type === "session.idle") return
+          if (event.type === "session.idle" && event.properties.sessionID === session.id) return
         }
       })()
       await within(TURN_MS, over, `the turn of ${text}`, () => this.baton.stderr)
-      const messages = await this.call("GET", `/session/${session.id}/message`)
-      const statuses = own.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status)
-      return { session, events: own, statuses, messages, parts: messages.flatMap(({ parts }) => parts) }
+      return await this.#seen(session, [...stream.tape.events])
     } finally {
       await stream.close()
     }
+  }
+
+  // What was seen of a session, and what its record says.
+  async #seen(session, all) {
+    const events = all.filter(({ properties }) => properties.sessionID === session.id)
+    const statuses = events.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status)
+    const messages = await this.call("GET", `/session/${session.id}/message`)
+    return { session, all, events, statuses, messages, parts: messages.flatMap(({ parts }) => parts) }
+  }
+
+  // The same of the sessions below one.
+  async children({ session, all }) {
+    const found = await this.call("GET", `/session/${session.id}/children`)
+    return Promise.all(found.map((child) => this.#seen(child, all)))
   }
 
   // What answers a permission, for `acts`.
@@ -55,16 +68,23 @@ export class Person {
     return { "permission.asked": answer }
   }
 
-  // What stops a turn as soon as something is said in it, for `acts`.
-  stops() {
+  // What stops a turn as soon as something is said in it, or in a session below it, for `acts`.
+  stops({ below = false } = {}) {
     let stopped
-    return { "message.part.delta": (_, session) => (stopped ??= this.call("POST", `/session/${session.id}/abort`)) }
+    const stop = ({ properties }, session) => {
+      if (below && properties.sessionID === session.id) return
+      return (stopped ??= this.call("POST", `/session/${session.id}/abort`))
+    }
+    return { "message.part.delta": stop }
   }
 }
 
 export const kinds = (statuses) => statuses.map(({ type }) => type)
 export const said = (parts) => parts.filter(({ type, time }) => type === "text" && time).map(({ text }) => text).join("|")
 export const tools = (parts) => parts.filter(({ type }) => type === "tool").map(({ tool, state }) => `${tool}:${state.status}`)
+
+// The session that is idle first is the first.
+export const idles = ({ all }) => all.filter(({ type }) => type === "session.idle").map(({ properties }) => properties.sessionID)
 
 // One busy, one idle, and nothing left open.
 export function assertWhole({ statuses, messages, parts }, reason = "completed") {

@@ -49,24 +49,33 @@ export class Responses extends Scripted {
 
   // What the conversation asks for now.
   #next({ input }) {
-    const prompt = input.findLastIndex((item) => item.role === "user" && this.#named(item))
+    const prompt = input.findLastIndex((item) => isSaid(item) && this.#named(item))
     const steps = this.scenarios[this.#named(input[prompt])] ?? [{ acts: [{ say: "Hello." }] }]
     const results = input.slice(prompt + 1).filter((item) => item.type?.endsWith("_output"))
     return steps[Math.min(results.length, steps.length - 1)]
   }
 
   #named(item) {
-    const text = [item?.content ?? []].flat().map((part) => part.text ?? "").join("\n")
+    const text = [item?.content ?? []].flat().map((part) => part.text ?? part.encrypted_content ?? "").join("\n")
     const name = /\[([a-z_]+)\]/.exec(text)?.[1]
     return name in this.scenarios ? name : undefined
   }
 }
 
+// A person says something, or one agent to another.
+const isSaid = ({ role, type }) => role === "user" || type === "agent_message"
+
 // An item of the answer.
-function made({ say, call, input, patch }, id) {
+function made({ say, call, space, input, patch, script }, id) {
   if (say) {
     return { type: "message", role: "assistant", id: `msg_${id}`, content: [{ type: "output_text", text: say }] }
   }
-  if (call) return { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, name: call, arguments: JSON.stringify(input) }
-  if (patch) return { type: "custom_tool_call", id: `ctc_${id}`, call_id: `call_${id}`, name: "apply_patch", input: patch }
+  if (call) {
+    const name = space ? { namespace: space, name: call } : { name: call }
+    return { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, ...name, arguments: JSON.stringify(input) }
+  }
+  const free = (name, input) => ({ type: "custom_tool_call", id: `ctc_${id}`, call_id: `call_${id}`, name, input })
+  if (patch) return free("apply_patch", patch)
+  // Newer models call tools from a program.
+  if (script) return free("exec", script)
 }

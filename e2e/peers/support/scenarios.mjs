@@ -6,6 +6,12 @@ const think = (...pieces) => pieces.map((think) => ({ think }))
 const call = (call, input) => ({ call, input })
 const HOLD = { hold: true }
 
+// A subagent does it.
+const below = (prompt) => [
+  { acts: [call("task", { description: "Does it", prompt, subagent_type: "general" })] },
+  { acts: say("It is done.") },
+]
+
 const COLOURS = {
   question: "Which colour do you like?",
   header: "Colour",
@@ -108,6 +114,9 @@ export const scenarios = {
     },
     { acts: say("The other one has done it.") },
   ],
+  hello_below: below("please [hello]"),
+  permission_below: below("please [permission]"),
+  hold_below: below("please [hold]"),
   // Longer than any chat service takes in one message.
   long: [{ acts: say("Look:\n```rust\n", CODE, "```\n", "The end of it all.") }],
   // There is time to see what was done before it is said.
