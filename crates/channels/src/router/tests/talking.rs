@@ -59,7 +59,7 @@ async fn the_same_update_twice_is_one_prompt_and_one_answer() {
     assert_eq!(world.bring(update.clone()).await, Accepted::New);
     assert_eq!(world.bring(update.clone()).await, Accepted::Known);
     let prompt = world.server.prompt(0).await;
-    world.server.answer(&prompt, "finished");
+    world.server.answer(&prompt, "done");
     world.heard("done").await;
     assert_eq!(world.bring(update).await, Accepted::Known);
     world.rest().await;
