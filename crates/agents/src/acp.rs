@@ -1,6 +1,7 @@
 //! Agents that speak the Agent Client Protocol, version 1, over their standard input and output.
 //!
-//! [`wire`] is what they say, [`translate`] what the session is told about it; both are pure. [`link`] is the program,
+//! [`wire`] is what they say and [`outgoing`] what they are told, both in the types of the official schema crate;
+//! [`mend`] is for what they say badly, and [`translate`] is what the session is told. All four are pure. [`link`] is the program,
 //! [`conversation`] what it is talked to about, and is kept between turns. [`run`] takes a turn: it listens
 //! ([`hearing`]) and does what the agent asks of us ([`desk`]).
 
@@ -11,7 +12,9 @@ mod limits;
 mod link;
 mod matter;
 mod mcp;
+mod mend;
 mod options;
+mod outgoing;
 mod prompt;
 mod question;
 mod run;
@@ -20,7 +23,6 @@ mod terminal;
 mod tests;
 mod tool;
 mod translate;
-#[expect(clippy::struct_field_names, clippy::enum_variant_names, reason = "the protocol's own names")]
 mod wire;
 
 use std::sync::Arc;

@@ -3,17 +3,24 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::time::Duration;
 
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1::{
+    AuthMethod, ClientRequest, InitializeResponse, LoadSessionResponse, McpServer, NewSessionResponse,
+    PromptCapabilities, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigSelect, SessionConfigSelectOptions, SessionModeState,
+};
 use protocol::config::PermissionMode;
 use protocol::{MessageError, Rest, Session};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::link::Link;
 use super::options::Options;
 use super::translate::is_work;
-use super::wire::{self, Greeting, Notice, Opened, PromptCapabilities};
-use super::{limits, mcp};
+use super::wire::{Models, Notice, read};
+use super::{limits, mcp, mend, outgoing};
 use crate::external::{Kept, Launch, Rested};
 use crate::jsonrpc::{Error, Fault, Incoming};
 use crate::roster::DEFAULT_MODEL;
@@ -52,7 +59,15 @@ pub(super) struct Conversation {
     pub(super) heard: VecDeque<Incoming>,
     /// Whether what it does now still belongs to a turn that was stopped.
     pub(super) stopped: bool,
-    opened: Opened,
+    choices: Choices,
+}
+
+/// What can be chosen about a session.
+#[derive(Debug, Default)]
+struct Choices {
+    modes: Option<SessionModeState>,
+    options: Vec<SessionConfigOption>,
+    models: Models,
 }
 
 /// Whether an agent remembers.
@@ -78,28 +93,21 @@ impl Conversation {
         launch.hidden = options.hidden.iter().map(Into::into).collect();
         launch.bounds = options.bounds;
         let link = Link::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
-        let mut opening = Opening { options, link, greeting: Greeting::default() };
+        let greeting = InitializeResponse::new(ProtocolVersion::V1);
+        let mut opening = Opening { options, directory, link, greeting };
         opening.greet().await?;
-        let params = json!({
-            "cwd": directory,
-            "mcpServers": mcp::servers(&options.servers, opening.greeting.agent_capabilities.mcp_capabilities),
-        });
         let resumed = match note {
-            Some(note) => opening.resume(note, params.clone()).await?,
+            Some(note) => opening.resume(note).await?,
             None => Resumed::Never,
         };
-        let (note, opened, memory) = match resumed {
-            Resumed::Again(note, opened) => (note, *opened, Memory::Kept),
-            Resumed::Never => {
-                opening.begin(params).await.map(|(note, opened)| (note, opened, Memory::Kept))?
-            }
-            Resumed::Unknown => {
-                opening.begin(params).await.map(|(note, opened)| (note, opened, Memory::Lost))?
-            }
+        let (note, choices, memory) = match resumed {
+            Resumed::Again(note, choices) => (note, *choices, Memory::Kept),
+            Resumed::Never => opening.begin().await.map(|(note, choices)| (note, choices, Memory::Kept))?,
+            Resumed::Unknown => opening.begin().await.map(|(note, choices)| (note, choices, Memory::Lost))?,
         };
         let able = opening.greeting.agent_capabilities.prompt_capabilities;
         let mut conversation =
-            Self { link: opening.link, note, able, heard: VecDeque::new(), stopped: false, opened };
+            Self { link: opening.link, note, able, heard: VecDeque::new(), stopped: false, choices };
         conversation.choose_mode(options).await?;
         Ok((conversation, memory))
     }
@@ -112,14 +120,13 @@ impl Conversation {
             PermissionMode::Bypass => &["bypassPermissions", "agent-full-access", "yolo"],
             PermissionMode::Plan => &["plan", "read-only"],
         };
-        let offered = |name: &&&str| self.opened.modes.available_modes.iter().any(|mode| mode.id == **name);
+        let Some(modes) = &self.choices.modes else { return Ok(()) };
+        let offered = |name: &&&str| modes.available_modes.iter().any(|mode| *mode.id.0 == ***name);
         let Some(mode) = names.iter().find(offered) else { return Ok(()) };
-        if self.opened.modes.current_mode_id.as_deref() == Some(mode) {
+        if *modes.current_mode_id.0 == **mode {
             return Ok(());
         }
-        self.set("session/set_mode", json!({ "modeId": mode }), options).await?;
-        self.opened.modes.current_mode_id = Some((*mode).to_owned());
-        Ok(())
+        self.set(&outgoing::set_mode(&self.note.session, mode), options).await
     }
 
     /// Chooses a model, if it is not the one that is chosen already.
@@ -127,44 +134,23 @@ impl Conversation {
         if model == DEFAULT_MODEL {
             return Ok(());
         }
-        let is_model = |option: &&wire::ConfigOption| {
-            option.id == "model" || option.category.as_deref() == Some("model")
-        };
-        if let Some(option) = self.opened.config_options.iter().find(is_model) {
-            if option.current_value.as_deref() == Some(model) {
-                return Ok(());
-            }
-            if !option.offers(model) {
-                return Err(self.no_model(model, options));
-            }
-            let id = option.id.clone();
-            self.set("session/set_config_option", json!({ "configId": id, "value": model }), options).await?;
-            for option in self.opened.config_options.iter_mut().filter(|option| option.id == id) {
-                option.current_value = Some(model.to_owned());
-            }
+        if self.choices.model() == Some(model) {
             return Ok(());
         }
-        if self.opened.models.current_model_id.as_deref() == Some(model) {
-            return Ok(());
-        }
-        if !self.opened.models.available_models.iter().any(|known| known.model_id == model) {
+        if !self.choices.offered().contains(&model) {
             return Err(self.no_model(model, options));
         }
-        self.set("session/set_model", json!({ "modelId": model }), options).await?;
-        self.opened.models.current_model_id = Some(model.to_owned());
+        let request = match self.choices.option() {
+            Some((id, _)) => outgoing::set_option(&self.note.session, id, model),
+            None => outgoing::set_model(&self.note.session, model),
+        };
+        self.set(&request, options).await?;
+        self.choices.chose(model);
         Ok(())
     }
 
     fn no_model(&self, model: &str, options: &Options) -> MessageError {
-        let listed = self
-            .opened
-            .config_options
-            .iter()
-            .filter(|option| option.id == "model")
-            .flat_map(|option| &option.options);
-        let listed = listed.filter_map(|value| value.value.as_deref());
-        let models = self.opened.models.available_models.iter().map(|known| known.model_id.as_str());
-        let known: Vec<&str> = listed.chain(models).take(limits::SHOWN_MODELS).collect();
+        let known: Vec<&str> = self.choices.offered().into_iter().take(limits::SHOWN_MODELS).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         MessageError::unknown(format!(
             "{} does not offer the model \"{model}\"; choose \"{DEFAULT_MODEL}\" or one of: {known}",
@@ -172,29 +158,79 @@ impl Conversation {
         ))
     }
 
-    async fn set(&mut self, method: &str, params: Value, options: &Options) -> Result<(), MessageError> {
-        let params = with(params, "sessionId", self.note.session.as_str());
-        let answer = self.link.ask(method, params, options.patience.start).await;
-        match answer {
+    async fn set(&mut self, request: &ClientRequest, options: &Options) -> Result<(), MessageError> {
+        match self.link.ask(request, options.patience.start).await {
             Ok(_) => Ok(()),
             Err(error) => Err(complaint(&mut self.link, &error, options, &[]).await),
         }
     }
 
+    /// Tells the agent to stop what it does.
+    pub(super) async fn cancel(&self, options: &Options) -> Result<(), Error> {
+        let notification = outgoing::cancel(&self.note.session);
+        let params = outgoing::value(&notification);
+        self.link.peer.notify(notification.method(), params, options.patience.interrupt).await
+    }
+
     /// Whether a message is about this conversation.
     pub(super) fn concerns(&self, notice: &Notice) -> bool {
-        notice.session_id == self.note.session
+        *notice.session.0 == *self.note.session
     }
 
     /// What it says while no turn listens: whether that is the beginning of one.
     fn is_woken_by(&self, incoming: &Incoming) -> bool {
         match incoming {
             Incoming::Asked(_) => true,
-            Incoming::Told { method, params } if method == "session/update" => Notice::deserialize(params)
+            Incoming::Told { method, params } if method == "session/update" => Notice::read(params.clone())
                 .is_ok_and(|notice| self.concerns(&notice) && is_work(&notice.update)),
             Incoming::Told { .. } | Incoming::Malformed(_) => false,
         }
     }
+}
+
+impl Choices {
+    /// The option that is the model.
+    fn option(&self) -> Option<(&str, &SessionConfigSelect)> {
+        self.options.iter().find_map(|option| match &option.kind {
+            SessionConfigKind::Select(select) if is_model(option) => Some((&*option.id.0, select)),
+            _ => None,
+        })
+    }
+
+    /// The model that is chosen.
+    fn model(&self) -> Option<&str> {
+        match self.option() {
+            Some((_, select)) => Some(&select.current_value.0),
+            None => self.models.current_model_id.as_deref(),
+        }
+    }
+
+    /// The models that can be chosen.
+    fn offered(&self) -> Vec<&str> {
+        match self.option().map(|(_, select)| &select.options) {
+            Some(SessionConfigSelectOptions::Ungrouped(values)) => {
+                values.iter().map(|value| &*value.value.0).collect()
+            }
+            Some(SessionConfigSelectOptions::Grouped(groups)) => {
+                groups.iter().flat_map(|group| &group.options).map(|value| &*value.value.0).collect()
+            }
+            Some(_) => Vec::new(),
+            None => self.models.available_models.iter().map(|known| known.model_id.as_str()).collect(),
+        }
+    }
+
+    fn chose(&mut self, model: &str) {
+        self.models.current_model_id = Some(model.to_owned());
+        for option in self.options.iter_mut().filter(|option| is_model(option)) {
+            if let SessionConfigKind::Select(select) = &mut option.kind {
+                select.current_value = model.to_owned().into();
+            }
+        }
+    }
+}
+
+fn is_model(option: &SessionConfigOption) -> bool {
+    *option.id.0 == *"model" || option.category == Some(SessionConfigOptionCategory::Model)
 }
 
 impl Kept for Conversation {
@@ -219,12 +255,13 @@ impl Kept for Conversation {
 /// A program that was started and does not yet have a session.
 struct Opening<'a> {
     options: &'a Options,
+    directory: &'a str,
     link: Link,
-    greeting: Greeting,
+    greeting: InitializeResponse,
 }
 
 enum Resumed {
-    Again(Note, Box<Opened>),
+    Again(Note, Box<Choices>),
     /// The agent does not know the session any more.
     Unknown,
     /// There was nothing to go on with.
@@ -233,72 +270,69 @@ enum Resumed {
 
 impl Opening<'_> {
     async fn greet(&mut self) -> Result<(), MessageError> {
-        let params = json!({
-            "protocolVersion": wire::VERSION,
-            "clientCapabilities": {
-                "fs": { "readTextFile": true, "writeTextFile": true },
-                "terminal": true,
-                "elicitation": { "form": {} },
-            },
-            "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
-        });
-        self.greeting = self.ask("initialize", params, self.options.patience.start).await?;
-        let version = self.greeting.protocol_version;
-        if version != wire::VERSION {
+        let request = outgoing::greeting();
+        let answer = self.ask(&request, self.options.patience.start).await?;
+        self.greeting = serde_json::from_value(answer).map_err(|error| self.nonsense(&request, &error))?;
+        let (version, ours) = (self.greeting.protocol_version, ProtocolVersion::V1);
+        if version != ours {
             return Err(MessageError::unknown(format!(
-                "{} speaks version {version} of the Agent Client Protocol, and only version {} is understood here",
+                "{} speaks version {version} of the Agent Client Protocol, and only version {ours} is understood here",
                 self.options.id(),
-                wire::VERSION
             )));
         }
         Ok(())
     }
 
-    async fn begin(&mut self, params: Value) -> Result<(Note, Opened), MessageError> {
-        let opened: Opened = self.ask("session/new", params, self.options.patience.start * 2).await?;
-        let Some(session) = opened.session_id.clone() else {
-            return Err(MessageError::unknown(format!(
-                "{} began a session and did not name it",
-                self.options.id()
-            )));
-        };
-        Ok((Note { session, cost: 0.0 }, opened))
+    fn servers(&self) -> Vec<McpServer> {
+        mcp::servers(&self.options.servers, &self.greeting.agent_capabilities.mcp_capabilities)
     }
 
-    async fn resume(&mut self, note: Note, params: Value) -> Result<Resumed, MessageError> {
+    async fn begin(&mut self) -> Result<(Note, Choices), MessageError> {
+        let request = outgoing::begin(self.directory, self.servers());
+        let answer = self.ask(&request, self.options.patience.start * 2).await?;
+        if answer.is_object() && answer.get("sessionId").is_none_or(Value::is_null) {
+            let message = format!("{} began a session and did not name it", self.options.id());
+            return Err(MessageError::unknown(message));
+        }
+        let models = Models::of(&answer);
+        let opened: NewSessionResponse =
+            read(answer, mend::opened).map_err(|error| self.nonsense(&request, &error))?;
+        let note = Note { session: opened.session_id.to_string(), cost: 0.0 };
+        let options = opened.config_options.unwrap_or_default();
+        Ok((note, Choices { modes: opened.modes, options, models }))
+    }
+
+    async fn resume(&mut self, note: Note) -> Result<Resumed, MessageError> {
         let able = &self.greeting.agent_capabilities;
         // Loading repeats the whole conversation, which is known here.
-        let method = match (&able.session_capabilities.resume, able.load_session) {
-            (Some(_), _) => "session/resume",
-            (None, true) => "session/load",
+        let request = match (&able.session_capabilities.resume, able.load_session) {
+            (Some(_), _) => outgoing::resume(&note.session, self.directory, self.servers()),
+            (None, true) => outgoing::load(&note.session, self.directory, self.servers()),
             (None, false) => return Ok(Resumed::Unknown),
         };
-        let params = with(params, "sessionId", note.session.as_str());
-        match self.link.ask(method, params, self.options.patience.start * 2).await {
+        match self.link.ask(&request, self.options.patience.start * 2).await {
             Ok(answer) => {
-                let opened = Opened::deserialize(answer).unwrap_or_default();
-                Ok(Resumed::Again(note, Box::new(opened)))
+                let models = Models::of(&answer);
+                // The answer to `session/resume` has the same fields.
+                let opened: LoadSessionResponse = read(answer, mend::opened).unwrap_or_default();
+                let options = opened.config_options.unwrap_or_default();
+                Ok(Resumed::Again(note, Box::new(Choices { modes: opened.modes, options, models })))
             }
             Err(Error::Refused { fault, .. }) if fault.code != LOGIN => Ok(Resumed::Unknown),
             Err(error) => Err(self.complaint(&error).await),
         }
     }
 
-    async fn ask<T: for<'de> Deserialize<'de>>(
-        &mut self,
-        method: &str,
-        params: Value,
-        deadline: std::time::Duration,
-    ) -> Result<T, MessageError> {
-        match self.link.ask(method, params, deadline).await {
-            Ok(answer) => T::deserialize(answer).map_err(|error| {
-                MessageError::unknown(format!(
-                    "{} gave no sensible answer to {method}: {error}",
-                    self.options.id()
-                ))
-            }),
+    async fn ask(&mut self, request: &ClientRequest, deadline: Duration) -> Result<Value, MessageError> {
+        match self.link.ask(request, deadline).await {
+            Ok(answer) => Ok(answer),
             Err(error) => Err(self.complaint(&error).await),
         }
+    }
+
+    fn nonsense(&self, request: &ClientRequest, error: &serde_json::Error) -> MessageError {
+        let (id, method) = (self.options.id(), request.method());
+        MessageError::unknown(format!("{id} gave no sensible answer to {method}: {error}"))
     }
 
     async fn complaint(&mut self, error: &Error) -> MessageError {
@@ -306,30 +340,16 @@ impl Opening<'_> {
     }
 }
 
-/// Parameters with one more.
-fn with(mut params: Value, key: &str, value: &str) -> Value {
-    if let Some(params) = params.as_object_mut() {
-        params.insert(key.to_owned(), value.into());
-    }
-    params
-}
-
 /// What is told when an agent did not do what it was asked for.
 pub(super) async fn complaint(
     link: &mut Link,
     error: &Error,
     options: &Options,
-    logins: &[wire::AuthMethod],
+    logins: &[AuthMethod],
 ) -> MessageError {
     match error {
         Error::Refused { fault, .. } if fault.code == LOGIN => {
-            let ways: Vec<&str> =
-                logins
-                    .iter()
-                    .map(|way| {
-                        if way.description.is_empty() { way.name.as_str() } else { way.description.as_str() }
-                    })
-                    .collect();
+            let ways: Vec<&str> = logins.iter().map(|way| way.description().unwrap_or(way.name())).collect();
             let ways = if ways.is_empty() { String::new() } else { format!(" ({})", ways.join("; or ")) };
             let message = format!("{} wants somebody to log in first{ways}: {}", options.id(), reason(fault));
             MessageError::ProviderAuth { provider_id: options.id().to_owned(), message, extra: Rest::NONE }

@@ -5,12 +5,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use agent_client_protocol_schema::v1::{
+    AgentRequest, ClientResponse, CreateElicitationRequest, CreateElicitationResponse, CreateTerminalRequest,
+    CreateTerminalResponse, ElicitationAcceptAction, ElicitationAction, PermissionOption,
+    PermissionOptionKind, ReadTextFileRequest, ReadTextFileResponse, RequestPermissionOutcome,
+    RequestPermissionResponse, SelectedPermissionOutcome, WriteTextFileRequest, WriteTextFileResponse,
+};
 use engine::session::Turn;
 use protocol::AgentEvent;
 use protocol::agent_event::{Answer, Ask};
 use protocol::config::SandboxMode;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use workspace::diff;
 use workspace::files::{self, Root};
 
@@ -18,10 +23,7 @@ use super::limits;
 use super::matter::Matter;
 use super::question;
 use super::terminal::{self, Terminals};
-use super::wire::{
-    CreateTerminal, Elicitation, OfTerminal, OptionKind, PermissionOption, ReadTextFile, WriteTextFile,
-};
-use crate::jsonrpc::{Fault, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::jsonrpc::{Fault, INTERNAL_ERROR};
 use crate::native::permission::{Pattern, Permissions, Wish};
 use crate::native::{Failure, Gate, SandboxOptions, blocking, object};
 
@@ -47,7 +49,7 @@ struct Granted {
 
 /// An answer, and whether a person has refused.
 pub(super) struct Decided {
-    pub(super) answer: Value,
+    pub(super) answer: ClientResponse,
     pub(super) refused: bool,
 }
 
@@ -79,19 +81,18 @@ impl<'a> Desk<'a> {
         let stopped = self.turn.cancellation().is_cancelled();
         let (wanted, refused) = match verdict {
             // What is allowed for good is remembered here, and only here: the agent may mean more by it.
-            Ok(()) => ([OptionKind::AllowOnce, OptionKind::AllowAlways], false),
-            Err(Failure::Error(_)) => ([OptionKind::RejectOnce, OptionKind::RejectAlways], false),
+            Ok(()) => ([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways], false),
+            Err(Failure::Error(_)) => {
+                ([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways], false)
+            }
             Err(Failure::Refused(_)) if !stopped => {
-                ([OptionKind::RejectOnce, OptionKind::RejectAlways], true)
+                ([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways], true)
             }
             Err(Failure::Refused(_) | Failure::Cancelled) => return Decided::cancelled(false),
         };
         let option = wanted.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
         match option {
-            Some(option) => {
-                let outcome = json!({ "outcome": "selected", "optionId": option.option_id });
-                Decided { answer: json!({ "outcome": outcome }), refused }
-            }
+            Some(option) => Decided::selected(option, refused),
             None => Decided::cancelled(refused),
         }
     }
@@ -138,41 +139,56 @@ impl<'a> Desk<'a> {
     }
 
     /// Asks a person to fill in a form.
-    pub(super) async fn question(&self, form: &Elicitation) -> Decided {
-        let Some((questions, fields)) = question::questions(form) else {
-            return Decided { answer: json!({ "action": "decline" }), refused: false };
+    pub(super) async fn question(&self, form: &CreateElicitationRequest, order: &[String]) -> Decided {
+        let Some((questions, fields)) = question::questions(form, order) else {
+            return Decided::acted(ElicitationAction::Decline, false);
         };
-        let ask = Ask::Question { questions, call: form.tool_call_id.clone() };
-        match self.turn.ask(ask).await {
+        match self.turn.ask(Ask::Question { questions, call: question::call(form) }).await {
             Answer::Answers(answers) => {
                 let content = question::content(&fields, &answers);
-                Decided { answer: json!({ "action": "accept", "content": content }), refused: false }
+                Decided::acted(ElicitationAcceptAction::new().content(content), false)
             }
-            Answer::Withdrawn => Decided { answer: json!({ "action": "cancel" }), refused: false },
+            Answer::Withdrawn => Decided::acted(ElicitationAction::Cancel, false),
             Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
-                Decided { answer: json!({ "action": "decline" }), refused: true }
+                Decided::acted(ElicitationAction::Decline, true)
             }
         }
     }
 
     /// Does what an agent lets us do for it.
-    pub(super) async fn serve(&self, method: &str, params: Value) -> Result<Value, Fault> {
-        match method {
-            "fs/read_text_file" => self.read(parse(params)?).await.map_err(fault),
-            "fs/write_text_file" => self.write(parse(params)?).await.map_err(fault),
-            "terminal/create" => self.create(parse(params)?).await,
-            "terminal/output" => self.terminals.output(&parse::<OfTerminal>(params)?.terminal_id),
-            "terminal/wait_for_exit" => self.terminals.wait(&parse::<OfTerminal>(params)?.terminal_id).await,
-            "terminal/kill" => self.terminals.kill(&parse::<OfTerminal>(params)?.terminal_id),
-            "terminal/release" => self.terminals.release(&parse::<OfTerminal>(params)?.terminal_id),
-            other => Err(Fault::unknown(other)),
+    pub(super) async fn serve(&self, request: AgentRequest) -> Result<ClientResponse, Fault> {
+        use ClientResponse as Answer;
+        let terminals = &self.terminals;
+        match request {
+            AgentRequest::ReadTextFileRequest(it) => {
+                self.read(it).await.map(Answer::ReadTextFileResponse).map_err(fault)
+            }
+            AgentRequest::WriteTextFileRequest(it) => {
+                self.write(it).await.map(Answer::WriteTextFileResponse).map_err(fault)
+            }
+            AgentRequest::CreateTerminalRequest(it) => {
+                self.create(it).await.map(Answer::CreateTerminalResponse)
+            }
+            AgentRequest::TerminalOutputRequest(it) => {
+                terminals.output(&it.terminal_id).map(Answer::TerminalOutputResponse)
+            }
+            AgentRequest::WaitForTerminalExitRequest(it) => {
+                terminals.wait(&it.terminal_id).await.map(Answer::WaitForTerminalExitResponse)
+            }
+            AgentRequest::KillTerminalRequest(it) => {
+                terminals.kill(&it.terminal_id).map(Answer::KillTerminalResponse)
+            }
+            AgentRequest::ReleaseTerminalRequest(it) => {
+                terminals.release(&it.terminal_id).map(Answer::ReleaseTerminalResponse)
+            }
+            other => Err(Fault::unknown(other.method())),
         }
     }
 
-    async fn read(&self, wanted: ReadTextFile) -> Result<Value, Failure> {
+    async fn read(&self, wanted: ReadTextFileRequest) -> Result<ReadTextFileResponse, Failure> {
         let permissions = &self.permissions;
         let gate = self.gate(permissions, None);
-        let path = gate.locate(&wanted.path, true).await?;
+        let path = gate.locate(&wanted.path.to_string_lossy(), true).await?;
         if !self.bypass {
             let metadata = object(json!({ "filepath": path.to_string_lossy() }));
             gate.permit("read", std::slice::from_ref(&path), metadata).await?;
@@ -180,15 +196,15 @@ impl<'a> Desk<'a> {
         let shown = path.clone();
         let text = blocking(move || files::current(&path)).await??;
         let text = text.ok_or_else(|| Failure::Error(format!("there is no file {}", shown.display())))?;
-        Ok(json!({ "content": lines(&text, wanted.line, wanted.limit) }))
+        Ok(ReadTextFileResponse::new(lines(&text, wanted.line, wanted.limit)))
     }
 
-    async fn write(&self, wanted: WriteTextFile) -> Result<Value, Failure> {
+    async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, Failure> {
         if self.sandbox.is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
             return Err(Failure::Error("the sandbox does not allow to write anything".to_owned()));
         }
         let gate = self.gate(&self.permissions, None);
-        let path = self.place(&gate, &wanted.path).await?;
+        let path = self.place(&gate, &wanted.path.to_string_lossy()).await?;
         let file = path.clone();
         let before = blocking(move || files::current(&file)).await??;
         if !self.bypass && !self.granted().files.contains(&path) {
@@ -206,7 +222,7 @@ impl<'a> Desk<'a> {
         let (file, content) = (path.clone(), wanted.content);
         blocking(move || files::write(&file, &content)).await??;
         self.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;
-        Ok(json!({}))
+        Ok(WriteTextFileResponse::new())
     }
 
     /// Where a path leads, unless a person has permitted it already.
@@ -219,12 +235,12 @@ impl<'a> Desk<'a> {
         gate.locate(path, false).await
     }
 
-    async fn create(&self, wanted: CreateTerminal) -> Result<Value, Fault> {
+    async fn create(&self, wanted: CreateTerminalRequest) -> Result<CreateTerminalResponse, Fault> {
         let gate = self.gate(&self.permissions, None);
         let line = terminal::line(&wanted);
         let directory = match wanted.cwd.as_deref() {
             Some(directory) if self.bypass => self.root.directory().join(directory),
-            Some(directory) => gate.locate(directory, false).await.map_err(fault)?,
+            Some(directory) => gate.locate(&directory.to_string_lossy(), false).await.map_err(fault)?,
             None => self.root.directory().to_owned(),
         };
         if !self.bypass && !self.granted().commands.contains(&line) {
@@ -242,13 +258,24 @@ impl<'a> Desk<'a> {
 }
 
 impl Decided {
-    fn cancelled(refused: bool) -> Self {
-        Self { answer: json!({ "outcome": { "outcome": "cancelled" } }), refused }
+    fn selected(option: &PermissionOption, refused: bool) -> Self {
+        let selected = SelectedPermissionOutcome::new(option.option_id.clone());
+        Self::outcome(RequestPermissionOutcome::Selected(selected), refused)
     }
-}
 
-fn parse<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
-    serde_json::from_value(params).map_err(|error| Fault::new(INVALID_PARAMS, error.to_string()))
+    fn cancelled(refused: bool) -> Self {
+        Self::outcome(RequestPermissionOutcome::Cancelled, refused)
+    }
+
+    fn outcome(outcome: RequestPermissionOutcome, refused: bool) -> Self {
+        let answer = RequestPermissionResponse::new(outcome);
+        Self { answer: ClientResponse::RequestPermissionResponse(answer), refused }
+    }
+
+    fn acted(action: impl Into<ElicitationAction>, refused: bool) -> Self {
+        let answer = CreateElicitationResponse::new(action);
+        Self { answer: ClientResponse::CreateElicitationResponse(answer), refused }
+    }
 }
 
 fn fault(failure: Failure) -> Fault {
@@ -260,9 +287,9 @@ fn fault(failure: Failure) -> Fault {
 }
 
 /// Some lines of a text, counted from 1.
-fn lines(text: &str, first: Option<usize>, count: Option<usize>) -> String {
-    let skip = first.unwrap_or(1).saturating_sub(1);
-    let taken: String = text.split_inclusive('\n').skip(skip).take(count.unwrap_or(usize::MAX)).collect();
+fn lines(text: &str, first: Option<u32>, count: Option<u32>) -> String {
+    let (skip, count) = (first.unwrap_or(1).saturating_sub(1), count.unwrap_or(u32::MAX));
+    let taken: String = text.split_inclusive('\n').skip(skip as usize).take(count as usize).collect();
     let end = (0..=limits::FILE.min(taken.len())).rev().find(|end| taken.is_char_boundary(*end));
     taken.get(..end.unwrap_or_default()).unwrap_or_default().to_owned()
 }

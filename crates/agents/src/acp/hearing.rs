@@ -2,25 +2,27 @@
 
 use std::time::Duration;
 
+use agent_client_protocol_schema::v1::{
+    AgentRequest, ClientResponse, CreateElicitationRequest, RequestPermissionRequest, SessionUpdate,
+};
 use engine::session::Turn;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use protocol::message::Finish;
 use protocol::session::Tokens;
 use protocol::{AgentEvent, MessageError, TurnEnd};
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::conversation::complaint;
 use super::desk::{Decided, Desk};
-use super::limits;
 use super::link::Link;
 use super::matter::Matter;
 use super::options::Options;
 use super::translate::{Activity, Translation, says};
-use super::wire::{Answered, Elicitation, Notice, PermissionRequest, Update};
-use crate::jsonrpc::{Asked, Error, Fault, INTERNAL_ERROR, INVALID_PARAMS, Incoming};
+use super::wire::{self, Answered, Notice, Update};
+use super::{limits, outgoing, question};
+use crate::jsonrpc::{Asked, Error, Fault, INTERNAL_ERROR, Incoming};
 
 /// What is to become of the program after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(super) enum After {
 /// Something that was asked of us, and what came of it.
 pub(super) struct Errand {
     asked: Asked,
-    answer: Result<Value, Fault>,
+    answer: Result<ClientResponse, Fault>,
     refused: bool,
 }
 
@@ -65,9 +67,9 @@ impl<'a> Hearing<'a> {
         self.last = Instant::now();
         match incoming {
             Incoming::Told { method, params } if method == "session/update" => {
-                match Notice::deserialize(params) {
+                match Notice::read(params) {
                     // A subagent's session is its own affair.
-                    Ok(notice) if notice.session_id == session => self.update(notice.update).await,
+                    Ok(notice) if *notice.session.0 == *session => self.update(notice.update).await,
                     Ok(_) => {}
                     Err(error) => tracing::debug!(%error, "an update of an agent was not understood"),
                 }
@@ -84,7 +86,9 @@ impl<'a> Hearing<'a> {
             Some(Activity::Working) => self.idle = false,
             None => {}
         }
-        if matches!(&update, Update::ToolCall(_) | Update::ToolCallUpdate(_)) {
+        if let Update::Session(said) = &update
+            && matches!(**said, SessionUpdate::ToolCall(_) | SessionUpdate::ToolCallUpdate(_))
+        {
             self.translation.written(self.desk.terminals.outputs());
         }
         let events = self.translation.update(update, self.options.clock.now());
@@ -97,28 +101,26 @@ impl<'a> Hearing<'a> {
             return asked.answer(Err(Fault::new(INTERNAL_ERROR, message)));
         }
         let params = asked.params.take();
-        match asked.method.as_str() {
-            "session/request_permission" => match PermissionRequest::deserialize(params) {
-                Ok(request) => self.permission(asked, request).await,
-                Err(error) => asked.answer(Err(Fault::new(INVALID_PARAMS, error.to_string()))),
-            },
-            "elicitation/create" => match Elicitation::deserialize(params) {
-                Ok(form) => self.question(asked, form),
-                Err(error) => asked.answer(Err(Fault::new(INVALID_PARAMS, error.to_string()))),
-            },
-            _ => {
+        let order = question::order(&params);
+        match wire::asked(&asked.method, params) {
+            Ok(AgentRequest::RequestPermissionRequest(request)) => self.permission(asked, request).await,
+            Ok(AgentRequest::CreateElicitationRequest(form)) => self.question(asked, form, order),
+            Ok(request) => {
                 let desk = self.desk;
                 self.errands.push(Box::pin(async move {
-                    let answer = desk.serve(&asked.method, params).await;
+                    let answer = desk.serve(request).await;
                     Errand { asked, answer, refused: false }
                 }));
             }
+            Err(fault) => asked.answer(Err(fault)),
         }
     }
 
-    async fn permission(&mut self, asked: Asked, request: PermissionRequest) {
-        let call = request.tool_call.tool_call_id.clone();
-        self.update(Update::ToolCall(request.tool_call)).await;
+    async fn permission(&mut self, asked: Asked, request: RequestPermissionRequest) {
+        let call = request.tool_call.tool_call_id.to_string();
+        self.translation.written(self.desk.terminals.outputs());
+        let events = self.translation.call(request.tool_call);
+        tell(self.turn, events).await;
         let matter = self.translation.known(&call).map_or_else(
             || Matter::Other { tool: "tool".to_owned(), title: String::new(), input: protocol::Extra::new() },
             Matter::of,
@@ -130,10 +132,10 @@ impl<'a> Hearing<'a> {
         }));
     }
 
-    fn question(&mut self, asked: Asked, form: Elicitation) {
+    fn question(&mut self, asked: Asked, form: CreateElicitationRequest, order: Vec<String>) {
         let desk = self.desk;
         self.errands.push(Box::pin(async move {
-            let Decided { answer, refused } = desk.question(&form).await;
+            let Decided { answer, refused } = desk.question(&form, &order).await;
             Errand { asked, answer: Ok(answer), refused }
         }));
     }
@@ -144,7 +146,7 @@ impl<'a> Hearing<'a> {
         if errand.refused {
             self.translation.refuse();
         }
-        errand.asked.answer(errand.answer);
+        errand.asked.answer(errand.answer.map(|answer| outgoing::value(&answer)));
     }
 
     /// When nothing will have been heard for so long. Somebody who waits for us cannot say anything.
@@ -173,7 +175,7 @@ impl<'a> Hearing<'a> {
         link: &mut Link,
     ) -> (TurnEnd, After) {
         let answered = match answer {
-            Ok(answer) => Answered::deserialize(answer),
+            Ok(answer) => Answered::read(answer),
             // An agent whose model failed can be asked again; one that did not understand may not have what it needs.
             Err(error) => {
                 let after = match &error {

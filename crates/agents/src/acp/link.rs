@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use agent_client_protocol_schema::v1::ClientRequest;
 use futures::{FutureExt, stream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -10,22 +11,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::limits;
+use super::{limits, outgoing, wire};
 use crate::external::{Child, Failure, Heard, Launch};
 use crate::jsonrpc::{Dialect, Error, Inbox, Malformed, Message, Options, Peer};
-
-/// What an agent may ask of us.
-const METHODS: &[&str] = &[
-    "session/request_permission",
-    "elicitation/create",
-    "fs/read_text_file",
-    "fs/write_text_file",
-    "terminal/create",
-    "terminal/output",
-    "terminal/wait_for_exit",
-    "terminal/kill",
-    "terminal/release",
-];
 
 /// Lines that may wait in each direction.
 const LINES: usize = 256;
@@ -58,14 +46,9 @@ impl Link {
     }
 
     /// Asks for something while nothing else is expected; whatever else is said meanwhile is ignored.
-    pub(super) async fn ask(
-        &mut self,
-        method: &str,
-        params: Value,
-        deadline: Duration,
-    ) -> Result<Value, Error> {
+    pub(super) async fn ask(&mut self, request: &ClientRequest, deadline: Duration) -> Result<Value, Error> {
         let peer = self.peer.clone();
-        let asking = peer.request(method, params, deadline);
+        let asking = peer.request(request.method(), outgoing::value(request), deadline);
         tokio::pin!(asking);
         let answer = loop {
             tokio::select! {
@@ -98,7 +81,7 @@ impl Link {
 }
 
 fn converse(mut heard: mpsc::Receiver<Arrived>, transport: mpsc::Sender<Value>) -> (Peer, Inbox) {
-    let options = Options { dialect: Dialect::default(), methods: METHODS };
+    let options = Options { dialect: Dialect::default(), methods: wire::METHODS };
     Peer::start(options, stream::poll_fn(move |context| heard.poll_recv(context)), transport)
 }
 

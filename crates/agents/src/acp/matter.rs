@@ -1,9 +1,9 @@
 //! What a permission is asked for.
 
+use agent_client_protocol_schema::v1::ToolKind;
 use protocol::Extra;
 
 use super::tool::Tool;
-use super::wire::Kind;
 
 /// What a tool call is about, as far as permissions go.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,21 +43,25 @@ impl Matter {
     pub(super) fn of(tool: &Tool) -> Self {
         let files = tool.files();
         match tool.kind() {
-            Some(Kind::Execute) => {
+            Some(ToolKind::Execute) => {
                 // An agent that does not say what it runs has at least a title for it.
                 let line = tool.command().or_else(|| tool.title().map(str::to_owned));
                 if let Some(line) = line {
                     return Self::Command { line };
                 }
             }
-            Some(kind @ (Kind::Edit | Kind::Delete | Kind::Move | Kind::Read | Kind::Search))
-                if !files.is_empty() =>
-            {
-                let looks = matches!(kind, Kind::Read | Kind::Search);
+            Some(
+                kind @ (ToolKind::Edit
+                | ToolKind::Delete
+                | ToolKind::Move
+                | ToolKind::Read
+                | ToolKind::Search),
+            ) if !files.is_empty() => {
+                let looks = matches!(kind, ToolKind::Read | ToolKind::Search);
                 let diff = tool.diffs().map(|diff| diff.patch).collect::<Vec<_>>().join("\n");
                 return Self::Files { permission: if looks { "read" } else { "edit" }, files, diff };
             }
-            Some(Kind::Fetch) => {
+            Some(ToolKind::Fetch) => {
                 if let Some(url) = tool.url() {
                     return Self::Address { url: url.to_owned() };
                 }

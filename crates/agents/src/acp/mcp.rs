@@ -2,35 +2,34 @@
 
 use std::collections::BTreeMap;
 
+use agent_client_protocol_schema::v1::{
+    EnvVariable, HttpHeader, McpCapabilities, McpServer, McpServerHttp, McpServerStdio,
+};
 use protocol::config::Mcp;
-use serde_json::{Value, json};
-
-use super::wire::McpCapabilities;
 
 /// The servers that an agent can reach.
-pub(super) fn servers(servers: &BTreeMap<String, Mcp>, able: McpCapabilities) -> Vec<Value> {
+pub(super) fn servers(servers: &BTreeMap<String, Mcp>, able: &McpCapabilities) -> Vec<McpServer> {
     let told = servers.iter().filter(|(_, server)| server.enabled());
     told.filter_map(|(name, server)| match server {
         Mcp::Local(local) => {
             let (program, args) = local.command.split_first()?;
-            let env = pairs(&local.environment.0);
-            Some(json!({ "name": name, "command": program, "args": args, "env": env }))
+            let env = local.environment.0.iter().map(|(name, value)| EnvVariable::new(name, value)).collect();
+            let server = McpServerStdio::new(name, program).args(args.to_vec()).env(env);
+            Some(McpServer::Stdio(server))
         }
         Mcp::Remote(remote) if able.http => {
-            let headers = pairs(&remote.headers.0);
-            Some(json!({ "type": "http", "name": name, "url": remote.url, "headers": headers }))
+            let headers = remote.headers.0.iter().map(|(name, value)| HttpHeader::new(name, value)).collect();
+            Some(McpServer::Http(McpServerHttp::new(name, &remote.url).headers(headers)))
         }
         Mcp::Remote(_) | Mcp::Switch(_) => None,
     })
     .collect()
 }
 
-fn pairs(values: &BTreeMap<String, String>) -> Vec<Value> {
-    values.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -41,11 +40,12 @@ mod tests {
             "web": { "type": "remote", "url": "https://example.com/mcp", "headers": { "X": "y" } },
         }))
         .unwrap();
+        let told = |http: bool| json!(servers(&config, &McpCapabilities::new().http(http)));
         let local = json!({ "name": "files", "command": "serve", "args": ["-v"], "env": [{ "name": "A", "value": "b" }] });
-        assert_eq!(servers(&config, McpCapabilities { http: false }), std::slice::from_ref(&local));
+        assert_eq!(told(false), json!([local]));
         let remote = json!({
             "type": "http", "name": "web", "url": "https://example.com/mcp", "headers": [{ "name": "X", "value": "y" }],
         });
-        assert_eq!(servers(&config, McpCapabilities { http: true }), [local, remote]);
+        assert_eq!(told(true), json!([local, remote]));
     }
 }

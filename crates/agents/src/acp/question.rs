@@ -1,20 +1,31 @@
 //! Questions: a form that an agent wants filled in, as questions with answers to pick from, and back.
 
+use std::collections::BTreeMap;
+
+use agent_client_protocol_schema::v1::{
+    CreateElicitationRequest, ElicitationContentValue as Value, ElicitationMode,
+    ElicitationPropertySchema as Schema, ElicitationScope, EnumOption, MultiSelectItems,
+    StringPropertySchema,
+};
 use protocol::request::{Answers, Question, QuestionOption};
 use protocol::{Extra, Rest};
-use serde_json::{Map, Value, json};
-
-use super::wire::Elicitation;
 
 /// A field of a form that is asked about.
 #[derive(Debug, PartialEq)]
 pub(super) struct Field {
     key: String,
     kind: Kind,
-    /// The values that stand behind the labels.
-    values: Vec<(String, Value)>,
+    choices: Vec<Choice>,
     /// Another field that takes answers of one's own.
     own: Option<String>,
+}
+
+/// Something that can be picked.
+#[derive(Debug, Clone, PartialEq)]
+struct Choice {
+    label: String,
+    description: String,
+    value: Value,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,143 +36,178 @@ enum Kind {
     List,
 }
 
+/// The order in which a form asks, which the schema's type does not keep.
+pub(super) fn order(params: &serde_json::Value) -> Vec<String> {
+    let properties = params.pointer("/requestedSchema/properties").and_then(serde_json::Value::as_object);
+    properties.into_iter().flat_map(serde_json::Map::keys).cloned().collect()
+}
+
+/// The tool call that a form is about.
+pub(super) fn call(form: &CreateElicitationRequest) -> Option<String> {
+    let ElicitationMode::Form(mode) = &form.mode else { return None };
+    let ElicitationScope::Session(scope) = &mode.scope else { return None };
+    scope.tool_call_id.as_ref().map(ToString::to_string)
+}
+
 /// The questions of a form, and which field each is about. Nothing if it is not a form.
-pub(super) fn questions(form: &Elicitation) -> Option<(Vec<Question>, Vec<Field>)> {
-    if form.mode.as_deref().is_some_and(|mode| mode != "form") {
-        return None;
-    }
-    let properties = form.requested_schema.get("properties")?.as_object()?;
+pub(super) fn questions(
+    form: &CreateElicitationRequest,
+    order: &[String],
+) -> Option<(Vec<Question>, Vec<Field>)> {
+    let ElicitationMode::Form(mode) = &form.mode else { return None };
+    let properties = &mode.requested_schema.properties;
     let mut asked = (Vec::new(), Vec::new());
-    for (key, schema) in properties {
+    for key in order {
+        let Some(schema) = properties.get(key) else { continue };
         // A field for answers of one's own is part of the question it belongs to.
         if key.strip_suffix("_custom").is_some_and(|of| properties.contains_key(of)) {
             continue;
         }
         let own = Some(format!("{key}_custom")).filter(|own| properties.contains_key(own));
-        let field = Field { key: key.clone(), kind: kind(schema), values: values(schema), own };
-        asked.0.push(question(form, properties.len(), schema, &field));
+        let field = Field { key: key.clone(), kind: kind(schema), choices: choices(schema), own };
+        asked.0.push(question(&form.message, properties.len(), schema, &field));
         asked.1.push(field);
     }
     (!asked.0.is_empty()).then_some(asked)
 }
 
-fn kind(schema: &Value) -> Kind {
-    match schema["type"].as_str() {
-        Some("number" | "integer") => Kind::Number,
-        Some("boolean") => Kind::Boolean,
-        Some("array") => Kind::List,
+fn kind(schema: &Schema) -> Kind {
+    match schema {
+        Schema::Number(_) | Schema::Integer(_) => Kind::Number,
+        Schema::Boolean(_) => Kind::Boolean,
+        Schema::Array(_) => Kind::List,
         _ => Kind::Text,
     }
 }
 
-/// What can be picked: labels, and what they stand for.
-fn values(schema: &Value) -> Vec<(String, Value)> {
-    if schema["type"] == "boolean" {
-        return vec![("Yes".to_owned(), true.into()), ("No".to_owned(), false.into())];
-    }
-    let schema = if schema["type"] == "array" { &schema["items"] } else { schema };
-    let titled = ["oneOf", "anyOf"].iter().find_map(|key| schema[*key].as_array()).into_iter().flatten();
-    let titled = titled.filter_map(|option| {
-        let value = option.get("const")?;
-        let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Some((label, value.clone()))
-    });
-    let plain = schema["enum"].as_array().into_iter().flatten();
-    let plain =
-        plain.map(|value| (value.as_str().map_or_else(|| value.to_string(), str::to_owned), value.clone()));
-    titled.chain(plain).collect()
+/// What a field is called, and what is said about it.
+fn about(schema: &Schema) -> (Option<&str>, Option<&str>) {
+    let (title, description) = match schema {
+        Schema::String(it) => (&it.title, &it.description),
+        Schema::Number(it) => (&it.title, &it.description),
+        Schema::Integer(it) => (&it.title, &it.description),
+        Schema::Boolean(it) => (&it.title, &it.description),
+        Schema::Array(it) => (&it.title, &it.description),
+        Schema::Other(it) => {
+            let text = |key: &str| it.fields.get(key)?.as_str();
+            return (text("title"), text("description"));
+        }
+        _ => return (None, None),
+    };
+    (title.as_deref(), description.as_deref())
 }
 
-fn question(form: &Elicitation, fields: usize, schema: &Value, field: &Field) -> Question {
-    let text = |key: &str| schema[key].as_str().map(str::to_owned);
-    let header = text("title").unwrap_or_else(|| field.key.clone());
-    let about = text("description").unwrap_or_else(|| header.clone());
+/// What can be picked.
+fn choices(schema: &Schema) -> Vec<Choice> {
+    match schema {
+        Schema::Boolean(_) => [("Yes", true), ("No", false)]
+            .map(|(label, value)| Choice { value: value.into(), ..plain(label) })
+            .into(),
+        Schema::String(StringPropertySchema { one_of, enum_values, .. }) => {
+            let titled = one_of.iter().flatten().map(titled);
+            titled.chain(enum_values.iter().flatten().map(|value| plain(value))).collect()
+        }
+        Schema::Array(list) => match &list.items {
+            MultiSelectItems::String(items) => items.values.iter().map(|value| plain(value)).collect(),
+            MultiSelectItems::Titled(items) => items.options.iter().map(titled).collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn plain(value: &str) -> Choice {
+    Choice { label: value.to_owned(), description: String::new(), value: value.into() }
+}
+
+fn titled(option: &EnumOption) -> Choice {
+    let more = |text: &&str| *text != option.value;
+    let description = option.description.as_deref().filter(more).or(Some(option.title.as_str()).filter(more));
+    Choice { description: description.unwrap_or_default().to_owned(), ..plain(&option.value) }
+}
+
+fn question(message: &str, fields: usize, schema: &Schema, field: &Field) -> Question {
+    let (title, description) = about(schema);
+    let header = title.unwrap_or(&field.key);
+    let about = description.unwrap_or(header);
     // The one question of a form is what the form says; of several, each says more.
-    let whole = if fields <= 2 || form.message.is_empty() { None } else { Some(about.clone()) };
-    let question = match whole {
-        Some(about) => format!("{}\n{about}", form.message),
-        None if form.message.is_empty() => about,
-        None => form.message.clone(),
+    let question = match message {
+        "" => about.to_owned(),
+        message if fields <= 2 => message.to_owned(),
+        message => format!("{message}\n{about}"),
     };
-    let option = |(label, _): &(String, Value)| QuestionOption {
-        label: label.clone(),
-        description: described(schema, label),
+    let option = |choice: &Choice| QuestionOption {
+        label: choice.label.clone(),
+        description: choice.description.clone(),
         extra: Rest::NONE,
     };
     Question {
         question,
-        header,
-        options: field.values.iter().map(option).collect(),
+        header: header.to_owned(),
+        options: field.choices.iter().map(option).collect(),
         multiple: (field.kind == Kind::List).then_some(true),
-        custom: (!field.values.is_empty() && field.own.is_none()).then_some(false),
+        custom: (!field.choices.is_empty() && field.own.is_none()).then_some(false),
         extra: Extra::new(),
     }
 }
 
-fn described(schema: &Value, label: &str) -> String {
-    let schema = if schema["type"] == "array" { &schema["items"] } else { schema };
-    let options = ["oneOf", "anyOf"].iter().find_map(|key| schema[*key].as_array()).into_iter().flatten();
-    let found = options.into_iter().find(|option| option["const"] == label);
-    let text = |key: &str| found?.get(key)?.as_str().filter(|text| *text != label).map(str::to_owned);
-    text("description").or_else(|| text("title")).unwrap_or_default()
-}
-
 /// The form, filled in.
-pub(super) fn content(fields: &[Field], answers: &Answers) -> Value {
-    let mut content = Map::new();
+pub(super) fn content(fields: &[Field], answers: &Answers) -> BTreeMap<String, Value> {
+    let mut content = BTreeMap::new();
     for (field, given) in fields.iter().zip(answers) {
-        let (picked, own): (Vec<&String>, Vec<&String>) =
-            given.iter().partition(|answer| field.values.iter().any(|(label, _)| label == *answer));
-        let value = |label: &String| {
-            field.values.iter().find(|(known, _)| known == label).map(|(_, value)| value.clone())
-        };
-        let picked: Vec<Value> = picked.into_iter().filter_map(value).collect();
-        let said = own.iter().map(|text| text.as_str()).collect::<Vec<_>>().join(", ");
-        match (field.kind, picked.first()) {
+        let choice = |answer: &String| field.choices.iter().find(|choice| choice.label == *answer);
+        let picked: Vec<&Choice> = given.iter().filter_map(choice).collect();
+        let own: Vec<&str> =
+            given.iter().filter(|answer| choice(answer).is_none()).map(String::as_str).collect();
+        let said = own.join(", ");
+        let value = match (field.kind, picked.first()) {
             (Kind::List, _) => {
-                let free = own.iter().filter(|_| field.own.is_none()).map(|text| json!(text));
-                content.insert(field.key.clone(), picked.iter().cloned().chain(free).collect());
+                let free = own.iter().copied().filter(|_| field.own.is_none());
+                Some(picked.iter().map(|choice| choice.label.as_str()).chain(free).collect::<Vec<_>>().into())
             }
-            (_, Some(first)) => {
-                content.insert(field.key.clone(), first.clone());
-            }
-            (Kind::Number, None) => {
-                if let Ok(number) = serde_json::from_str::<serde_json::Number>(said.trim()) {
-                    content.insert(field.key.clone(), number.into());
-                }
-            }
-            (Kind::Text, None) if field.own.is_none() && !said.is_empty() => {
-                content.insert(field.key.clone(), said.clone().into());
-            }
-            (Kind::Text | Kind::Boolean, None) => {}
-        }
+            (_, Some(first)) => Some(first.value.clone()),
+            (Kind::Number, None) => number(said.trim()),
+            (Kind::Text, None) if field.own.is_none() && !said.is_empty() => Some(said.as_str().into()),
+            (Kind::Text | Kind::Boolean, None) => None,
+        };
+        content.extend(value.map(|value| (field.key.clone(), value)));
         if let Some(key) = field.own.as_ref().filter(|_| !said.is_empty()) {
             content.insert(key.clone(), said.into());
         }
     }
-    Value::Object(content)
+    content
+}
+
+fn number(text: &str) -> Option<Value> {
+    let whole = text.parse::<i64>().ok().map(Value::from);
+    whole.or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    fn form(properties: &Value) -> Elicitation {
-        serde_json::from_value(json!({
-            "mode": "form", "message": "Well?", "requestedSchema": { "type": "object", "properties": properties },
-        }))
-        .unwrap()
+    use super::*;
+    use crate::acp::mend;
+    use crate::acp::wire::read;
+
+    fn form(properties: &serde_json::Value) -> (CreateElicitationRequest, Vec<String>) {
+        let params = json!({
+            "message": "Well?", "requestedSchema": { "type": "object", "properties": properties },
+        });
+        let order = order(&params);
+        (read(params, mend::form).unwrap(), order)
     }
 
     #[test]
     fn a_choice_with_room_for_another_answer_is_one_question() {
-        let form = form(&json!({
+        let (form, order) = form(&json!({
             "colour": { "type": "string", "title": "Colour", "oneOf": [
-                { "const": "Red", "title": "Red, like a rose" }, { "const": "Blue", "title": "Blue" },
+                { "const": "Red", "title": "Red, like a rose" }, { "const": "Blue" },
             ] },
             "colour_custom": { "type": "string" },
         }));
-        let (questions, fields) = questions(&form).unwrap();
+        let (questions, fields) = questions(&form, &order).unwrap();
         let [question] = questions.as_slice() else { panic!("{questions:?}") };
         assert_eq!(
             (question.question.as_str(), question.header.as_str(), question.custom),
@@ -170,39 +216,40 @@ mod tests {
         let options: Vec<[&str; 2]> =
             question.options.iter().map(|option| [option.label.as_str(), &option.description]).collect();
         assert_eq!(options, [["Red", "Red, like a rose"], ["Blue", ""]]);
-        assert_eq!(content(&fields, &vec![vec!["Blue".into()]]), json!({ "colour": "Blue" }));
-        assert_eq!(content(&fields, &vec![vec!["Green".into()]]), json!({ "colour_custom": "Green" }));
+        let content = |answer: &str| json!(content(&fields, &vec![vec![answer.to_owned()]]));
+        assert_eq!(content("Blue"), json!({ "colour": "Blue" }));
+        assert_eq!(content("Green"), json!({ "colour_custom": "Green" }));
     }
 
     #[test]
     fn answers_have_the_type_that_was_asked_for() {
-        let form = form(&json!({
-            "count": { "type": "integer" }, "sure": { "type": "boolean" }, "name": { "type": "string" },
-            "parts": { "type": "array", "items": { "enum": ["a", "b"] } },
+        let (form, order) = form(&json!({
+            "sure": { "type": "boolean" }, "count": { "type": "integer" }, "name": { "type": "string" },
+            "parts": { "type": "array", "items": { "enum": ["a", "b"] } }, "share": { "type": "number" },
         }));
-        let (questions, fields) = questions(&form).unwrap();
-        let answers: Answers = questions
-            .iter()
-            .map(|question| match question.header.as_str() {
-                "count" => vec!["7".to_owned()],
-                "sure" => vec!["No".to_owned()],
-                "name" => vec!["Ada".to_owned()],
-                _ => vec!["b".to_owned(), "a".to_owned()],
-            })
-            .collect();
+        let (questions, fields) = questions(&form, &order).unwrap();
+        let asked: Vec<&str> = questions.iter().map(|question| question.header.as_str()).collect();
+        assert_eq!(asked, ["sure", "count", "name", "parts", "share"], "in the order of the form");
+        let answers = [&["No"][..], &["7"], &["Ada"], &["b", "a"], &["0.5"]];
+        let answers: Answers =
+            answers.map(|given| given.iter().map(|&answer| answer.to_owned()).collect()).into();
         assert_eq!(
-            content(&fields, &answers),
-            json!({ "count": 7, "sure": false, "name": "Ada", "parts": ["b", "a"] })
+            json!(content(&fields, &answers)),
+            json!({ "count": 7, "sure": false, "name": "Ada", "parts": ["b", "a"], "share": 0.5 })
         );
-        assert_eq!(content(&fields, &vec![Vec::new(); 4])["count"], Value::Null);
+        assert_eq!(json!(content(&fields, &vec![Vec::new(); 5])), json!({ "parts": [] }));
     }
 
     #[test]
     fn only_forms_are_asked() {
-        let mut url = form(&json!({ "a": { "type": "string" } }));
-        assert!(questions(&url).is_some());
-        url.mode = Some("url".to_owned());
-        assert_eq!(questions(&url), None);
-        assert_eq!(questions(&form(&json!({}))), None);
+        let (mut it, order) = form(&json!({ "a": { "type": "string" } }));
+        assert!(questions(&it, &order).is_some());
+        it.mode = serde_json::from_value(
+            json!({ "mode": "url", "sessionId": "s", "elicitationId": "1", "url": "https://example.com" }),
+        )
+        .unwrap();
+        assert_eq!(questions(&it, &order), None);
+        let (empty, order) = form(&json!({}));
+        assert_eq!(questions(&empty, &order), None);
     }
 }

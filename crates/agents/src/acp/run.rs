@@ -10,7 +10,6 @@ use protocol::config::PermissionMode;
 use protocol::message::Origin;
 use protocol::request::{Action, Rule};
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, TurnEnd};
-use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use workspace::files::Root;
 
@@ -19,7 +18,7 @@ use super::desk::Desk;
 use super::hearing::{After, Hearing, broke};
 use super::options::Options;
 use super::translate::Translation;
-use super::{Inner, limits, prompt};
+use super::{Inner, limits, outgoing, prompt};
 use crate::native::permission::Permissions;
 use crate::native::root;
 
@@ -129,14 +128,14 @@ impl<'a> Work<'a> {
 
     /// Sends a prompt and listens until it is answered.
     async fn answer(&mut self, prompt: &MessageWithParts) -> (TurnEnd, After) {
-        let (blocks, left) = prompt::blocks(&prompt.parts, self.conversation.able);
+        let (blocks, left) = prompt::blocks(&prompt.parts, &self.conversation.able);
         if !left.is_empty() {
             let message = format!("{} cannot take these attachments: {}", self.options.id(), left.join(", "));
             self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
         }
-        let params = json!({ "sessionId": self.conversation.note.session, "prompt": blocks });
+        let request = outgoing::prompt(&self.conversation.note.session, blocks);
         let peer = self.conversation.link.peer.clone();
-        let asking = peer.request("session/prompt", params, limits::PROMPT);
+        let asking = peer.request(request.method(), outgoing::value(&request), limits::PROMPT);
         tokio::pin!(asking);
         let Self { options, turn, conversation, translation, desk } = self;
         let mut hearing = Hearing::new(options, turn, translation, desk);
@@ -147,8 +146,7 @@ impl<'a> Work<'a> {
                 biased;
                 () = turn.cancelled(), if stopping.is_none() => {
                     stopping = Some(Instant::now() + options.patience.interrupt);
-                    let params = json!({ "sessionId": conversation.note.session });
-                    let _ = peer.notify("session/cancel", params, options.patience.interrupt).await;
+                    let _ = conversation.cancel(options).await;
                 }
                 () = sleep_until(stopping.unwrap_or_else(Instant::now)), if stopping.is_some() => {
                     return (TurnEnd::Cancelled, After::Stop);
@@ -187,9 +185,7 @@ impl<'a> Work<'a> {
             tokio::select! {
                 biased;
                 () = turn.cancelled() => {
-                    let params = json!({ "sessionId": session });
-                    let told = conversation.link.peer.notify("session/cancel", params, options.patience.interrupt);
-                    let after = if told.await.is_ok() { After::Keep } else { After::Stop };
+                    let after = if conversation.cancel(options).await.is_ok() { After::Keep } else { After::Stop };
                     conversation.stopped = true;
                     return (TurnEnd::Cancelled, after);
                 }

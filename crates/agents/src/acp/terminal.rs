@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use agent_client_protocol_schema::v1::{
+    CreateTerminalRequest, CreateTerminalResponse, KillTerminalResponse, ReleaseTerminalResponse,
+    TerminalExitStatus, TerminalId, TerminalOutputResponse, WaitForTerminalExitResponse,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Bounds, Exit, Output, Sandbox, Spec};
 
 use super::limits;
-use super::wire::CreateTerminal;
 use crate::jsonrpc::{Fault, INTERNAL_ERROR, INVALID_PARAMS};
 
 /// The commands of one turn. Dropping it ends them.
@@ -48,7 +50,7 @@ enum Over {
 }
 
 /// The command line that a person is asked about.
-pub(super) fn line(wanted: &CreateTerminal) -> String {
+pub(super) fn line(wanted: &CreateTerminalRequest) -> String {
     if wanted.args.is_empty() {
         return wanted.command.clone();
     }
@@ -79,11 +81,11 @@ impl Terminals {
     /// Runs a command.
     pub(super) fn create(
         &self,
-        wanted: &CreateTerminal,
+        wanted: &CreateTerminalRequest,
         directory: PathBuf,
         hidden: &[String],
         sandbox: Option<Sandbox>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<CreateTerminalResponse, Fault> {
         let mut state = self.state();
         if state.open.values().filter(|terminal| terminal.seen.borrow().over.is_none()).count()
             >= limits::TERMINALS
@@ -98,8 +100,8 @@ impl Terminals {
         };
         spec = spec.hide(hidden);
         spec.environment.extend(wanted.env.iter().map(|it| ((&it.name).into(), (&it.value).into())));
-        spec.bounds =
-            Bounds { head: 0, tail: wanted.output_byte_limit.unwrap_or(limits::OUTPUT).min(limits::OUTPUT) };
+        let limit = wanted.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());
+        spec.bounds = Bounds { head: 0, tail: limit.unwrap_or(limits::OUTPUT).min(limits::OUTPUT) };
         spec.sandbox = sandbox;
         let (show, seen) = watch::channel(Seen::default());
         let stop = CancellationToken::new();
@@ -107,45 +109,45 @@ impl Terminals {
         state.last += 1;
         let id = format!("terminal-{}", state.last);
         state.open.insert(id.clone(), Terminal { seen, stop, task: Some(task) });
-        Ok(json!({ "terminalId": id }))
+        Ok(CreateTerminalResponse::new(id))
     }
 
     /// What a command has written so far.
-    pub(super) fn output(&self, id: &str) -> Result<Value, Fault> {
+    pub(super) fn output(&self, id: &TerminalId) -> Result<TerminalOutputResponse, Fault> {
         let state = self.state();
-        let terminal = state.open.get(id).ok_or_else(|| unknown(id))?;
+        let terminal = state.open.get(&*id.0).ok_or_else(|| unknown(id))?;
         let seen = terminal.seen.borrow();
-        let mut answer = json!({ "output": seen.output, "truncated": seen.truncated });
-        if let (Some(Over::Exit(exit)), Some(answer)) = (&seen.over, answer.as_object_mut()) {
-            answer.insert("exitStatus".to_owned(), status(*exit));
-        }
-        Ok(answer)
+        let exit = match &seen.over {
+            Some(Over::Exit(exit)) => Some(status(*exit)),
+            Some(Over::Failed(_)) | None => None,
+        };
+        Ok(TerminalOutputResponse::new(&seen.output, seen.truncated).exit_status(exit))
     }
 
     /// Waits until a command is over.
-    pub(super) async fn wait(&self, id: &str) -> Result<Value, Fault> {
+    pub(super) async fn wait(&self, id: &TerminalId) -> Result<WaitForTerminalExitResponse, Fault> {
         let mut seen =
-            self.state().open.get(id).map(|terminal| terminal.seen.clone()).ok_or_else(|| unknown(id))?;
+            self.state().open.get(&*id.0).map(|terminal| terminal.seen.clone()).ok_or_else(|| unknown(id))?;
         let over = seen.wait_for(|seen| seen.over.is_some()).await.ok().and_then(|seen| seen.over.clone());
         match over {
-            Some(Over::Exit(exit)) => Ok(status(exit)),
+            Some(Over::Exit(exit)) => Ok(WaitForTerminalExitResponse::new(status(exit))),
             Some(Over::Failed(why)) => Err(Fault::new(INTERNAL_ERROR, why)),
             None => Err(Fault::new(INTERNAL_ERROR, "the command was released before it was over")),
         }
     }
 
     /// Ends a command and everything it has started.
-    pub(super) fn kill(&self, id: &str) -> Result<Value, Fault> {
-        self.state().open.get(id).ok_or_else(|| unknown(id))?.stop.cancel();
-        Ok(json!({}))
+    pub(super) fn kill(&self, id: &TerminalId) -> Result<KillTerminalResponse, Fault> {
+        self.state().open.get(&*id.0).ok_or_else(|| unknown(id))?.stop.cancel();
+        Ok(KillTerminalResponse::new())
     }
 
     /// Ends a command that nobody will ask about any more.
-    pub(super) fn release(&self, id: &str) -> Result<Value, Fault> {
+    pub(super) fn release(&self, id: &TerminalId) -> Result<ReleaseTerminalResponse, Fault> {
         let mut state = self.state();
-        let terminal = state.open.get_mut(id).ok_or_else(|| unknown(id))?;
+        let terminal = state.open.get_mut(&*id.0).ok_or_else(|| unknown(id))?;
         terminal.task = None;
-        Ok(json!({}))
+        Ok(ReleaseTerminalResponse::new())
     }
 
     /// What every command has written.
@@ -155,7 +157,7 @@ impl Terminals {
     }
 }
 
-fn unknown(id: &str) -> Fault {
+fn unknown(id: &TerminalId) -> Fault {
     Fault::new(INVALID_PARAMS, format!("there is no terminal {id}"))
 }
 
@@ -177,12 +179,13 @@ async fn run(spec: Spec, stop: CancellationToken, show: watch::Sender<Seen>) {
     show.send_replace(last);
 }
 
-fn status(exit: Exit) -> Value {
+fn status(exit: Exit) -> TerminalExitStatus {
+    let status = TerminalExitStatus::new();
     match exit {
-        Exit::Code(code) => json!({ "exitCode": code, "signal": null }),
-        Exit::Signal(signal) => json!({ "exitCode": null, "signal": signal.to_string() }),
-        Exit::Cancelled => json!({ "exitCode": null, "signal": "SIGTERM" }),
-        Exit::DeadlinePassed => json!({ "exitCode": null, "signal": "SIGKILL" }),
+        Exit::Code(code) => status.exit_code(u32::try_from(code).ok()),
+        Exit::Signal(signal) => status.signal(signal.to_string()),
+        Exit::Cancelled => status.signal("SIGTERM"),
+        Exit::DeadlinePassed => status.signal("SIGKILL"),
     }
 }
 
@@ -190,8 +193,8 @@ fn status(exit: Exit) -> Value {
 mod tests {
     use super::*;
 
-    fn wanted(command: &str, args: &[&str]) -> CreateTerminal {
-        serde_json::from_value(json!({ "command": command, "args": args })).unwrap()
+    fn wanted(command: &str, args: &[&str]) -> CreateTerminalRequest {
+        CreateTerminalRequest::new("s", command).args(args.iter().map(|&arg| arg.to_owned()).collect())
     }
 
     #[test]
@@ -207,22 +210,20 @@ mod tests {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
         let create = |line: &str| {
             let made = terminals.create(&wanted(line, &[]), directory.path().to_owned(), &[], None).unwrap();
-            made["terminalId"].as_str().unwrap().to_owned()
+            made.terminal_id
         };
         // Something it has started holds its output open.
         let id = create("sleep 600 & echo hello; exit 3");
-        assert_eq!(terminals.wait(&id).await.unwrap(), json!({ "exitCode": 3, "signal": null }));
-        let output = terminals.output(&id).unwrap();
-        assert_eq!(
-            output,
-            json!({ "output": "hello\n", "truncated": false, "exitStatus": { "exitCode": 3, "signal": null } })
-        );
+        let exit = TerminalExitStatus::new().exit_code(3);
+        assert_eq!(terminals.wait(&id).await.unwrap().exit_status, exit);
+        let output = TerminalOutputResponse::new("hello\n", false).exit_status(exit);
+        assert_eq!(terminals.output(&id).unwrap(), output);
         let id = create("sleep 600");
         terminals.kill(&id).unwrap();
-        assert_eq!(terminals.wait(&id).await.unwrap()["signal"], "SIGTERM");
+        assert_eq!(terminals.wait(&id).await.unwrap().exit_status.signal.as_deref(), Some("SIGTERM"));
         let id = create("sleep 600");
         terminals.release(&id).unwrap();
         assert!(terminals.wait(&id).await.is_err());
-        assert_eq!(terminals.output("nobody").unwrap_err().message, "there is no terminal nobody");
+        assert_eq!(terminals.output(&"nobody".into()).unwrap_err().message, "there is no terminal nobody");
     }
 }

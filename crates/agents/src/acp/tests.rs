@@ -2,6 +2,7 @@ mod mapping;
 mod matrix;
 mod recordings;
 mod replay;
+mod schema;
 mod scripts;
 mod turns;
 mod world;

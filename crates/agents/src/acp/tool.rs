@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Diff, EmbeddedResourceResource, ImageContent, Meta, ToolCallContent, ToolCallLocation,
+    ToolCallStatus, ToolCallUpdate, ToolKind,
+};
 use protocol::part::FilePart;
 use protocol::{AgentEvent, Extra, Todo};
 use serde_json::{Value, json};
 use workspace::diff::{self, FileDiff};
 
 use super::limits;
-use super::wire::{self, Block, Content, Kind, Location, Status};
 
 /// A tool call. What an update does not mention stays as it was.
 #[derive(Debug, Default)]
@@ -16,12 +19,12 @@ pub(super) struct Tool {
     id: String,
     name: Option<String>,
     title: Option<String>,
-    kind: Option<Kind>,
-    status: Option<Status>,
+    kind: Option<ToolKind>,
+    status: Option<ToolCallStatus>,
     input: Option<Value>,
     output: Option<Value>,
-    content: Vec<Content>,
-    locations: Vec<Location>,
+    content: Vec<ToolCallContent>,
+    locations: Vec<ToolCallLocation>,
     /// What a command wrote, by an agent that tells it beside the protocol.
     heard: String,
     /// The call that this one is part of.
@@ -53,20 +56,20 @@ impl Tool {
 
     /// Whether the agent has said that it is over.
     fn is_ended(&self) -> bool {
-        matches!(self.status, Some(Status::Completed | Status::Failed))
+        matches!(self.status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed))
     }
 
     /// Takes in what is new.
-    pub(super) fn amend(&mut self, call: wire::ToolCall) {
-        let claude = call.meta.get("claudeCode");
-        let said = |field: &str| claude?.get(field)?.as_str().map(str::to_owned);
-        let name = call.name.or_else(|| said("toolName"));
+    pub(super) fn amend(&mut self, call: ToolCallUpdate) {
+        let ToolCallUpdate { fields: call, meta, .. } = call;
+        let said = |whose: &str, field: &str| aside(meta.as_ref()?, whose, field).map(str::to_owned);
+        let name = call.name.or_else(|| said("claudeCode", "toolName"));
         // The first title of an agent that names its tools in no other way is their name.
         let named = self.title.is_none().then(|| call.title.clone().filter(|title| is_name(title))).flatten();
         self.name = self.name.take().or(name).or(named);
-        self.parent = self.parent.take().or_else(|| said("parentToolUseId"));
-        if let Some(delta) = call.meta.pointer("/terminal_output_delta/data").and_then(Value::as_str) {
-            self.hear(delta);
+        self.parent = self.parent.take().or_else(|| said("claudeCode", "parentToolUseId"));
+        if let Some(delta) = said("terminal_output_delta", "data") {
+            self.hear(&delta);
         }
         self.title = call.title.or(self.title.take());
         self.kind = call.kind.or(self.kind);
@@ -93,7 +96,7 @@ impl Tool {
         // A call whose input is still being written is pending, whatever else is known of it.
         if over && self.shown == Shown::Running && self.told_input() == Some(&input) {
             // Its end says the rest.
-        } else if over || self.status == Some(Status::InProgress) || !input.is_empty() {
+        } else if over || self.status == Some(ToolCallStatus::InProgress) || !input.is_empty() {
             self.shown = Shown::Running;
             let running = Some(self.running(input, terminals));
             if self.told != running {
@@ -123,7 +126,7 @@ impl Tool {
         let mut metadata = self.metadata();
         // What it comes to in the end is told with its end.
         let output = if self.is_ended() { String::new() } else { self.text(terminals) };
-        if self.kind == Some(Kind::Execute) && !output.is_empty() {
+        if self.kind == Some(ToolKind::Execute) && !output.is_empty() {
             metadata.insert("output".to_owned(), output.into());
         }
         AgentEvent::ToolRunning {
@@ -137,13 +140,13 @@ impl Tool {
 
     fn ended(&self, terminals: &BTreeMap<String, String>) -> Vec<AgentEvent> {
         let (call, text) = (self.id.clone(), self.text(terminals));
-        if self.status == Some(Status::Failed) {
+        if self.status == Some(ToolCallStatus::Failed) {
             let error =
                 if text.is_empty() { "The tool failed and did not say why.".to_owned() } else { text };
             return vec![AgentEvent::ToolFailed { call, error, metadata: Some(self.metadata()) }];
         }
         let mut metadata = self.metadata();
-        if self.kind == Some(Kind::Execute) {
+        if self.kind == Some(ToolKind::Execute) {
             metadata.entry("output").or_insert_with(|| text.clone().into());
         }
         let mut events = vec![AgentEvent::ToolCompleted {
@@ -162,21 +165,21 @@ impl Tool {
     /// The tool's name, as clients know tools that do such things.
     pub(super) fn tool(&self) -> String {
         let known = match self.kind {
-            Some(Kind::Read) => "read",
-            Some(Kind::Edit) => "edit",
-            Some(Kind::Delete) => "delete",
-            Some(Kind::Move) => "move",
-            Some(Kind::Search) => "grep",
-            Some(Kind::Execute) => "bash",
-            Some(Kind::Fetch) => "webfetch",
-            Some(Kind::Think | Kind::Other) | None => {
+            Some(ToolKind::Read) => "read",
+            Some(ToolKind::Edit) => "edit",
+            Some(ToolKind::Delete) => "delete",
+            Some(ToolKind::Move) => "move",
+            Some(ToolKind::Search) => "grep",
+            Some(ToolKind::Execute) => "bash",
+            Some(ToolKind::Fetch) => "webfetch",
+            Some(_) | None => {
                 return self.name.as_deref().map_or_else(|| "tool".to_owned(), familiar);
             }
         };
         known.to_owned()
     }
 
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<ToolKind> {
         self.kind
     }
 
@@ -192,12 +195,12 @@ impl Tool {
             Some(other) => Extra::from_iter([("input".to_owned(), other.clone())]),
         };
         match self.kind {
-            Some(Kind::Execute) => {
+            Some(ToolKind::Execute) => {
                 if let Some(command) = self.command() {
                     input.insert("command".to_owned(), command.into());
                 }
             }
-            Some(Kind::Read | Kind::Edit | Kind::Delete | Kind::Move) => {
+            Some(ToolKind::Read | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
                 if let Some(path) = self.files().into_iter().next() {
                     input.entry("filePath").or_insert(path.into());
                 }
@@ -223,15 +226,12 @@ impl Tool {
     pub(super) fn files(&self) -> Vec<String> {
         let named = ["filePath", "file_path", "path", "abs_path"];
         let input = named.iter().find_map(|key| self.input.as_ref()?.get(key)?.as_str());
-        let shown = self.content.iter().filter_map(|content| match content {
-            Content::Diff { path, .. } => Some(path.as_str()),
-            _ => None,
-        });
-        let located = self.locations.iter().map(|location| location.path.as_str());
+        let shown = self.changes().map(|change| change.path.to_string_lossy());
+        let located = self.locations.iter().map(|location| location.path.to_string_lossy());
         let mut files: Vec<String> = Vec::new();
-        for file in shown.chain(located).chain(input) {
-            if !files.iter().any(|known| known == file) {
-                files.push(file.to_owned());
+        for file in shown.chain(located).chain(input.map(Into::into)) {
+            if !files.iter().any(|known| *known == file) {
+                files.push(file.into_owned());
             }
         }
         files
@@ -242,13 +242,18 @@ impl Tool {
         self.input.as_ref()?.get("url")?.as_str()
     }
 
-    /// The changes that it shows.
-    pub(super) fn diffs(&self) -> impl Iterator<Item = FileDiff> + '_ {
+    fn changes(&self) -> impl Iterator<Item = &Diff> {
         self.content.iter().filter_map(|content| match content {
-            Content::Diff { path, old_text, new_text } => {
-                Some(diff::unified(path, old_text.as_deref().unwrap_or_default(), new_text))
-            }
+            ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
+        })
+    }
+
+    /// The changes that it shows.
+    pub(super) fn diffs(&self) -> impl Iterator<Item = FileDiff> {
+        self.changes().map(|change| {
+            let before = change.old_text.as_deref().unwrap_or_default();
+            diff::unified(&change.path.to_string_lossy(), before, &change.new_text)
         })
     }
 
@@ -288,9 +293,9 @@ impl Tool {
             .content
             .iter()
             .filter_map(|content| match content {
-                Content::Content { content } => words(content),
-                Content::Terminal { terminal_id } => terminals.get(terminal_id).cloned(),
-                Content::Diff { .. } | Content::Other => None,
+                ToolCallContent::Content(it) => words(&it.content),
+                ToolCallContent::Terminal(it) => terminals.get(&*it.terminal_id.0).cloned(),
+                _ => None,
             })
             .collect();
         let text = if shown.is_empty() { self.heard.clone() } else { shown.join("\n") };
@@ -298,19 +303,21 @@ impl Tool {
     }
 
     fn attachments(&self) -> Vec<FilePart> {
-        let image = |content: &Content| match content {
-            Content::Content { content: Block::Image { data, mime } } if data.len() <= limits::IMAGE => {
-                Some(FilePart {
-                    mime: mime.clone(),
-                    filename: None,
-                    url: format!("data:{mime};base64,{data}"),
-                    source: None,
-                    extra: Extra::new(),
-                })
-            }
+        let images = self.content.iter().filter_map(|content| match content {
+            ToolCallContent::Content(it) => match &it.content {
+                ContentBlock::Image(image) if image.data.len() <= limits::IMAGE => Some(image),
+                _ => None,
+            },
             _ => None,
+        });
+        let file = |image: &ImageContent| FilePart {
+            mime: image.mime_type.clone(),
+            filename: None,
+            url: format!("data:{};base64,{}", image.mime_type, image.data),
+            source: None,
+            extra: Extra::new(),
         };
-        self.content.iter().filter_map(image).collect()
+        images.map(file).collect()
     }
 
     /// The todo list, from an agent that has a tool for it.
@@ -324,14 +331,23 @@ impl Tool {
 }
 
 /// What a piece of content says.
-pub(super) fn words(block: &Block) -> Option<String> {
+pub(super) fn words(block: &ContentBlock) -> Option<String> {
     match block {
-        Block::Text { text } => Some(text.clone()),
-        Block::ResourceLink { uri, name } if name.is_empty() => Some(uri.clone()),
-        Block::ResourceLink { uri, name } => Some(format!("[{name}]({uri})")),
-        Block::Resource { resource } => Some(resource.text.clone().unwrap_or_else(|| resource.uri.clone())),
-        Block::Image { .. } | Block::Other => None,
+        ContentBlock::Text(it) => Some(it.text.clone()),
+        ContentBlock::ResourceLink(link) if link.name.is_empty() => Some(link.uri.clone()),
+        ContentBlock::ResourceLink(link) => Some(format!("[{}]({})", link.name, link.uri)),
+        ContentBlock::Resource(it) => match &it.resource {
+            EmbeddedResourceResource::TextResourceContents(it) => Some(it.text.clone()),
+            EmbeddedResourceResource::BlobResourceContents(it) => Some(it.uri.clone()),
+            _ => None,
+        },
+        _ => None,
     }
+}
+
+/// What an agent says beside the protocol.
+fn aside<'a>(meta: &'a Meta, whose: &str, field: &str) -> Option<&'a str> {
+    meta.get(whose)?.get(field)?.as_str()
 }
 
 /// The beginning of a text, at most so many bytes.

@@ -6,15 +6,20 @@
 
 use std::collections::BTreeMap;
 
+use agent_client_protocol_schema::v1::{
+    ContentChunk, Cost, MessageId, Meta, PlanEntry, SessionInfoUpdate, SessionUpdate, StateUpdate,
+    StopReason, ToolCallUpdate, Usage,
+};
+
 use protocol::message::Finish;
 use protocol::number::Number;
 use protocol::session::{CacheTokens, Tokens};
 use protocol::{AgentEvent, Extra, MessageError, Millis, Rest, Todo, TurnEnd};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::limits;
 use super::tool::{self, Tool};
-use super::wire::{self, Answered, Chunk, Cost, PlanEntry, SessionInfo, StopReason, Update};
+use super::wire::{Answered, Update, amendment};
 
 /// What is known about one turn.
 #[derive(Debug, Default)]
@@ -44,7 +49,7 @@ pub(super) struct Translation {
 struct Speech {
     key: String,
     thought: bool,
-    id: Option<String>,
+    id: Option<MessageId>,
 }
 
 /// What a session has cost, in dollars. Agents tell what it was altogether.
@@ -86,18 +91,26 @@ impl Translation {
     /// Something happened.
     pub(super) fn update(&mut self, update: Update, now: Millis) -> Vec<AgentEvent> {
         let mut events = Vec::new();
-        match update {
-            Update::AgentMessageChunk(chunk) => self.chunk(chunk, false, &mut events),
-            Update::AgentThoughtChunk(chunk) => self.chunk(chunk, true, &mut events),
-            Update::ToolCall(call) => self.tool(call, true, &mut events),
-            Update::ToolCallUpdate(call) => self.tool(call, false, &mut events),
-            Update::Plan(plan) => {
+        let Update::Session(update) = update else { return events };
+        match *update {
+            SessionUpdate::AgentMessageChunk(chunk) => self.chunk(chunk, false, &mut events),
+            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(chunk, true, &mut events),
+            SessionUpdate::ToolCall(call) => self.tool(amendment(call), true, &mut events),
+            SessionUpdate::ToolCallUpdate(call) => self.tool(call, false, &mut events),
+            SessionUpdate::Plan(plan) => {
                 events.push(AgentEvent::Todos(plan.entries.into_iter().map(todo).collect()));
             }
-            Update::UsageUpdate(usage) => self.spend(usage.cost),
-            Update::SessionInfoUpdate(info) => self.info(info, now, &mut events),
-            Update::StateUpdate(_) | Update::Other => {}
+            SessionUpdate::UsageUpdate(usage) => self.spend(usage.cost),
+            SessionUpdate::SessionInfoUpdate(info) => self.info(&info, now, &mut events),
+            _ => {}
         }
+        events
+    }
+
+    /// Somebody is asked about a call, which may be the first that is heard of it.
+    pub(super) fn call(&mut self, call: ToolCallUpdate) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        self.tool(call, true, &mut events);
         events
     }
 
@@ -116,7 +129,7 @@ impl Translation {
         self.tools.get(id)
     }
 
-    fn chunk(&mut self, chunk: Chunk, thought: bool, events: &mut Vec<AgentEvent>) {
+    fn chunk(&mut self, chunk: ContentChunk, thought: bool, events: &mut Vec<AgentEvent>) {
         let Some(text) = tool::words(&chunk.content).filter(|text| !text.is_empty()) else { return };
         // An agent that fails this way says why in a message of its own.
         if let Some(failure) = &mut self.failure
@@ -145,7 +158,7 @@ impl Translation {
         });
     }
 
-    fn speak(&mut self, thought: bool, id: Option<String>, events: &mut Vec<AgentEvent>) {
+    fn speak(&mut self, thought: bool, id: Option<MessageId>, events: &mut Vec<AgentEvent>) {
         self.spoken += 1;
         let key = self.spoken.to_string();
         events.push(if thought {
@@ -179,10 +192,10 @@ impl Translation {
         }
     }
 
-    fn tool(&mut self, call: wire::ToolCall, new: bool, events: &mut Vec<AgentEvent>) {
-        let id = call.tool_call_id.clone();
+    fn tool(&mut self, call: ToolCallUpdate, new: bool, events: &mut Vec<AgentEvent>) {
+        let (id, fields) = (call.tool_call_id.to_string(), &call.fields);
         // What became of a call of an earlier turn is of no interest to this one.
-        let stray = !new && call.title.is_none() && call.kind.is_none() && call.raw_input.is_none();
+        let stray = !new && fields.title.is_none() && fields.kind.is_none() && fields.raw_input.is_none();
         if self.tools.get(&id).map_or(stray, Tool::is_over) || self.tools.len() >= limits::TOOLS {
             return;
         }
@@ -212,19 +225,19 @@ impl Translation {
         self.spent.known = cost.amount;
     }
 
-    fn info(&mut self, info: SessionInfo, now: Millis, events: &mut Vec<AgentEvent>) {
-        if let Some(title) = info.title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty())
-        {
-            events.push(AgentEvent::Titled(title));
+    fn info(&mut self, info: &SessionInfoUpdate, now: Millis, events: &mut Vec<AgentEvent>) {
+        if let Some(title) = info.title.value().map(|title| title.trim()).filter(|title| !title.is_empty()) {
+            events.push(AgentEvent::Titled(title.to_owned()));
         }
-        match activity(&info.meta) {
+        let Some(meta) = &info.meta else { return };
+        match activity(meta) {
             Some("systemError") => {
                 self.failure.get_or_insert_default();
             }
             Some("active") => self.resume(events),
             _ => {}
         }
-        let Some(error) = info.meta.pointer("/codex/error") else { return };
+        let Some(error) = meta.get("codex").and_then(|codex| codex.get("error")) else { return };
         let message =
             error.get("message").and_then(Value::as_str).unwrap_or("the agent asks its model again");
         if error.get("willRetry").and_then(Value::as_bool) == Some(true) {
@@ -246,35 +259,38 @@ impl Translation {
     /// The agent has answered the prompt: closes the step.
     pub(super) fn answered(&mut self, answered: &Answered) -> (Vec<AgentEvent>, TurnEnd) {
         let failed = |message: String| TurnEnd::Error(MessageError::unknown(message));
-        let (reason, end) = match (answered.stop_reason, self.failure.take()) {
-            (_, Some(failure)) if failure.trim().is_empty() => {
+        let Answered { response, unknown } = answered;
+        let (reason, end) = match (self.failure.take(), unknown, response.stop_reason) {
+            (Some(failure), ..) if failure.trim().is_empty() => {
                 (Finish::Error, failed("the agent failed and did not say why".to_owned()))
             }
-            (_, Some(failure)) => (Finish::Error, failed(plain(failure.trim()))),
-            (StopReason::EndTurn | StopReason::Cancelled, _) if self.refused => {
+            (Some(failure), ..) => (Finish::Error, failed(plain(failure.trim()))),
+            (None, Some(reason), _) => {
+                let message = format!("the agent stopped for a reason that is not known here: {reason}");
+                (Finish::Unknown, failed(message))
+            }
+            (.., StopReason::EndTurn | StopReason::Cancelled) if self.refused => {
                 (Finish::Stop, TurnEnd::Blocked)
             }
-            (StopReason::EndTurn, _) => (Finish::Stop, TurnEnd::Completed),
-            (StopReason::MaxTokens, _) => (Finish::Length, TurnEnd::Completed),
-            (StopReason::MaxTurnRequests, _) => {
+            (.., StopReason::EndTurn) => (Finish::Stop, TurnEnd::Completed),
+            (.., StopReason::MaxTokens) => (Finish::Length, TurnEnd::Completed),
+            (.., StopReason::MaxTurnRequests) => {
                 let message = "the agent has asked its model as often as it may in one turn".to_owned();
                 (Finish::Unknown, TurnEnd::Budget { message })
             }
-            (StopReason::Refusal, _) => {
+            (.., StopReason::Refusal) => {
                 let message = "the agent's model refused to answer".to_owned();
                 let error = MessageError::ContentFilter { message, extra: Rest::NONE };
                 (Finish::ContentFilter, TurnEnd::Error(error))
             }
-            (StopReason::Cancelled, _) => (
+            (.., StopReason::Cancelled) => (
                 Finish::Unknown,
                 failed("the agent stopped as if it had been told to; nobody had".to_owned()),
             ),
-            (StopReason::Other, _) => {
-                (Finish::Unknown, failed("the agent stopped for a reason that is not known here".to_owned()))
-            }
+            (.., other) => (Finish::Unknown, failed(format!("the agent stopped, for {other:?}"))),
         };
         let error = if let TurnEnd::Error(error) = &end { Some(error.clone()) } else { None };
-        (self.finish(reason, tokens(answered.usage), error), end)
+        (self.finish(reason, tokens(response.usage.as_ref()), error), end)
     }
 
     /// Closes the step.
@@ -300,13 +316,17 @@ impl Translation {
 
 /// Whether an update says by itself that the agent works or does not.
 pub(super) fn says(update: &Update) -> Option<Activity> {
-    let word = match update {
-        Update::SessionInfoUpdate(info) => activity(&info.meta)?,
-        Update::StateUpdate(state) => state.state.as_str(),
-        _ => return None,
+    let info = match update {
+        Update::State(StateUpdate::Running(_)) => return Some(Activity::Working),
+        Update::State(StateUpdate::Idle(_)) => return Some(Activity::Idle),
+        Update::State(_) => return None,
+        Update::Session(update) => match &**update {
+            SessionUpdate::SessionInfoUpdate(info) => info,
+            _ => return None,
+        },
     };
-    match word {
-        "active" | "running" => Some(Activity::Working),
+    match activity(info.meta.as_ref()?)? {
+        "active" => Some(Activity::Working),
         "idle" | "systemError" => Some(Activity::Idle),
         _ => None,
     }
@@ -314,17 +334,20 @@ pub(super) fn says(update: &Update) -> Option<Activity> {
 
 /// Whether an update is something an agent does, as opposed to something about it.
 pub(super) fn is_work(update: &Update) -> bool {
-    match update {
-        Update::AgentMessageChunk(chunk) | Update::AgentThoughtChunk(chunk) => {
-            tool::words(&chunk.content).is_some_and(|text| !text.is_empty())
+    if let Update::Session(said) = update {
+        match &**said {
+            SessionUpdate::AgentMessageChunk(chunk) | SessionUpdate::AgentThoughtChunk(chunk) => {
+                return tool::words(&chunk.content).is_some_and(|text| !text.is_empty());
+            }
+            SessionUpdate::ToolCall(_) => return true,
+            _ => {}
         }
-        Update::ToolCall(_) => true,
-        _ => says(update) == Some(Activity::Working),
     }
+    says(update) == Some(Activity::Working)
 }
 
-fn activity(meta: &Value) -> Option<&str> {
-    meta.pointer("/codex/threadStatus/type")?.as_str()
+fn activity(meta: &Meta) -> Option<&str> {
+    meta.get("codex")?.pointer("/threadStatus/type")?.as_str()
 }
 
 /// The sentence in an error that is written as a provider sent it.
@@ -335,10 +358,12 @@ fn plain(failure: &str) -> String {
 }
 
 fn todo(entry: PlanEntry) -> Todo {
+    // Todos have the same words for it.
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     Todo {
         content: entry.content,
-        status: entry.status.unwrap_or_else(|| "pending".to_owned()),
-        priority: entry.priority.unwrap_or_else(|| "medium".to_owned()),
+        status: word(json!(entry.status)),
+        priority: word(json!(entry.priority)),
         extra: Extra::new(),
     }
 }
@@ -348,25 +373,17 @@ fn finished(reason: Finish, tokens: Tokens, cost: f64, error: Option<MessageErro
 }
 
 /// Agents do not agree whether cached tokens are part of the input, and thoughts of the output; the total tells.
-fn tokens(usage: Option<wire::Usage>) -> Tokens {
+fn tokens(usage: Option<&Usage>) -> Tokens {
     let Some(usage) = usage else { return Tokens::default() };
-    let apart = usage.cached_read_tokens + usage.cached_write_tokens + usage.thought_tokens;
-    let all = usage.input_tokens + usage.output_tokens + apart;
+    let [read, write, reasoning] =
+        [usage.cached_read_tokens, usage.cached_write_tokens, usage.thought_tokens]
+            .map(Option::unwrap_or_default);
     let (mut input, mut output) = (usage.input_tokens, usage.output_tokens);
-    if usage.total_tokens.is_some_and(|total| total < all) {
-        input = input.saturating_sub(usage.cached_read_tokens + usage.cached_write_tokens);
-        output = output.saturating_sub(usage.thought_tokens);
+    let all = [input, output, read, write, reasoning].into_iter().fold(0, u64::saturating_add);
+    if usage.total_tokens < all {
+        input = input.saturating_sub(read).saturating_sub(write);
+        output = output.saturating_sub(reasoning);
     }
-    Tokens {
-        total: usage.total_tokens,
-        input,
-        output,
-        reasoning: usage.thought_tokens,
-        cache: CacheTokens {
-            read: usage.cached_read_tokens,
-            write: usage.cached_write_tokens,
-            extra: Rest::NONE,
-        },
-        extra: Extra::new(),
-    }
+    let cache = CacheTokens { read, write, extra: Rest::NONE };
+    Tokens { total: Some(usage.total_tokens), input, output, reasoning, cache, extra: Extra::new() }
 }

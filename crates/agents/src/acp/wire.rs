@@ -1,522 +1,219 @@
-//! The part of the Agent Client Protocol, version 1, that is used here, as it is read.
+//! What agents say, read as the types of the official schema crate.
 //!
-//! Agents differ in what they fill in, and in how well. So only what nothing can be done without is required; a field
-//! that cannot be understood counts as absent, and what is not known at all is [`Update::Other`] and its like. The
-//! official schema crate says the same things in 21 thousand lines and four more dependencies.
+//! Agents fill in less than the schema requires, so everything is read after it was [mended](super::mend). Three things
+//! are not in the schema and are ours:
+//!
+//! - `state_update`, with which agents that follow the draft of version 2 tell that they work. Its contents are the
+//!   schema's [`StateUpdate`]; only its place among the updates of version 1 is not.
+//! - The older way to offer and choose models ([`Models`], `session/set_model`), which the schema has dropped and
+//!   agents have not.
+//! - A reason to stop that the schema does not know, so that people can be told about it.
 
-use serde::de::{Deserializer, IgnoredAny};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use agent_client_protocol_schema::v1::{
+    AgentRequest, PromptResponse, SessionId, SessionNotification, SessionUpdate, StateUpdate, ToolCall,
+    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Error, Value};
 
-/// The version of the protocol.
-pub(super) const VERSION: u64 = 1;
+use super::mend;
+use crate::jsonrpc::{Fault, INVALID_PARAMS};
 
-/// What an agent answers to `initialize`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Greeting {
-    pub(super) protocol_version: u64,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) agent_capabilities: Capabilities,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) auth_methods: Vec<AuthMethod>,
-}
-
-/// What an agent can do.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Capabilities {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) load_session: bool,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) prompt_capabilities: PromptCapabilities,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) mcp_capabilities: McpCapabilities,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) session_capabilities: SessionCapabilities,
-}
-
-/// What may be in a prompt besides text and links.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PromptCapabilities {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) image: bool,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) audio: bool,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) embedded_context: bool,
-}
-
-/// How MCP servers may be reached, besides being started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct McpCapabilities {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) http: bool,
-}
-
-/// What can be done with sessions. A capability is an object that is there.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct SessionCapabilities {
-    pub(super) resume: Option<Value>,
-}
-
-/// A way to log in.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct AuthMethod {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) name: String,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) description: String,
-}
-
-/// What an agent answers to `session/new`, and for the most part to `session/load` and `session/resume`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Opened {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) session_id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) config_options: Vec<ConfigOption>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) models: Models,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) modes: Modes,
-}
-
-/// The models an agent offers, in the older way.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Models {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) available_models: Vec<ModelInfo>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) current_model_id: Option<String>,
-}
-
-/// A model.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ModelInfo {
-    pub(super) model_id: String,
-}
-
-/// The modes an agent can work in.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Modes {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) available_modes: Vec<Mode>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) current_mode_id: Option<String>,
-}
-
-/// A mode.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(super) struct Mode {
-    pub(super) id: String,
-}
-
-/// Something about a session that can be chosen.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ConfigOption {
-    pub(super) id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) category: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) current_value: Option<String>,
-    /// Values, or groups of them.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) options: Vec<ConfigValue>,
-}
-
-/// A value that can be chosen, or a group of them.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(super) struct ConfigValue {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) value: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) options: Vec<ConfigValue>,
-}
-
-impl ConfigOption {
-    /// Whether a value is among those that can be chosen.
-    pub(super) fn offers(&self, wanted: &str) -> bool {
-        let is = |value: &ConfigValue| value.value.as_deref() == Some(wanted);
-        self.options.iter().any(|value| is(value) || value.options.iter().any(is))
-    }
+/// Reads a message after it was mended.
+pub(super) fn read<T: DeserializeOwned>(mut message: Value, mend: fn(&mut Value)) -> Result<T, Error> {
+    mend(&mut message);
+    serde_json::from_value(message)
 }
 
 /// The parameters of `session/update`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Notice {
-    pub(super) session_id: String,
+    pub(super) session: SessionId,
     pub(super) update: Update,
 }
 
 /// Something that happened in a session.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "sessionUpdate", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Update {
-    AgentMessageChunk(Chunk),
-    AgentThoughtChunk(Chunk),
-    ToolCall(ToolCall),
-    ToolCallUpdate(ToolCall),
-    Plan(Plan),
-    UsageUpdate(UsageUpdate),
-    SessionInfoUpdate(SessionInfo),
-    /// A draft of version 2, which tells when an agent works.
-    StateUpdate(StateUpdate),
-    /// Nothing that is shown.
-    #[serde(other)]
-    Other,
+    /// Something that the protocol has a word for.
+    Session(Box<SessionUpdate>),
+    /// Whether the agent works.
+    State(StateUpdate),
 }
 
-/// Words.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+impl Notice {
+    pub(super) fn read(params: Value) -> Result<Self, Error> {
+        if params.pointer("/update/sessionUpdate").is_some_and(|kind| kind == "state_update") {
+            return Drafted::deserialize(params).map(Self::from);
+        }
+        let SessionNotification { session_id, update, .. } = read(params, mend::notice)?;
+        Ok(Self { session: session_id, update: Update::Session(Box::new(update)) })
+    }
+}
+
+/// A `state_update` as it arrives.
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Chunk {
-    pub(super) content: Block,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) message_id: Option<String>,
+struct Drafted {
+    session_id: SessionId,
+    update: StateUpdate,
 }
 
-/// A piece of content.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Block {
-    Text {
-        text: String,
-    },
-    Image {
-        data: String,
-        #[serde(rename = "mimeType")]
-        mime: String,
-    },
-    ResourceLink {
-        uri: String,
-        #[serde(default)]
-        name: String,
-    },
-    Resource {
-        resource: Resource,
-    },
-    #[serde(other)]
-    Other,
+impl From<Drafted> for Notice {
+    fn from(drafted: Drafted) -> Self {
+        Self { session: drafted.session_id, update: Update::State(drafted.update) }
+    }
 }
 
-/// A piece of content that is a file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Resource {
-    pub(super) uri: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) text: Option<String>,
-}
-
-/// A tool call, or what has become of it: a field that is absent has not changed.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ToolCall {
-    pub(super) tool_call_id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) name: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) title: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) kind: Option<Kind>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<Status>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) raw_input: Option<Value>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) raw_output: Option<Value>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) content: Option<Vec<Content>>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) locations: Option<Vec<Location>>,
-    #[serde(default, rename = "_meta", deserialize_with = "lenient")]
-    pub(super) meta: Value,
-}
-
-/// What sort of thing a tool does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    Read,
-    Edit,
-    Delete,
-    Move,
-    Search,
-    Execute,
-    Think,
-    Fetch,
-    #[serde(other)]
-    Other,
-}
-
-/// How far a tool call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Status {
-    Pending,
-    InProgress,
-    Completed,
-    Failed,
-}
-
-/// What a tool has to show.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Content {
-    Content {
-        content: Block,
-    },
-    #[serde(rename_all = "camelCase")]
-    Diff {
-        path: String,
-        #[serde(default)]
-        old_text: Option<String>,
-        new_text: String,
-    },
-    #[serde(rename_all = "camelCase")]
-    Terminal {
-        terminal_id: String,
-    },
-    #[serde(other)]
-    Other,
-}
-
-/// A file that a tool has to do with.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Location {
-    pub(super) path: String,
-}
-
-/// What is left to do. Each plan replaces the one before.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Plan {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) entries: Vec<PlanEntry>,
-}
-
-/// An entry of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct PlanEntry {
-    pub(super) content: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) priority: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
-}
-
-/// What the session has cost so far.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct UsageUpdate {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) cost: Option<Cost>,
-}
-
-/// An amount of money.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Cost {
-    pub(super) amount: f64,
-    pub(super) currency: String,
-}
-
-/// Something about the session as a whole.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct SessionInfo {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) title: Option<String>,
-    #[serde(rename = "_meta", deserialize_with = "lenient")]
-    pub(super) meta: Value,
-}
-
-/// Whether the agent works.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct StateUpdate {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) state: String,
+/// A new call as an amendment of nothing. What a call says by default it has not said: some agents announce one twice.
+pub(super) fn amendment(call: ToolCall) -> ToolCallUpdate {
+    let fields = ToolCallUpdateFields::new()
+        .title(Some(call.title).filter(|title| !title.is_empty()))
+        .name(call.name)
+        .kind(Some(call.kind).filter(|kind| *kind != ToolKind::default()))
+        .status(Some(call.status).filter(|status| *status != ToolCallStatus::default()))
+        .content(Some(call.content).filter(|content| !content.is_empty()))
+        .locations(Some(call.locations).filter(|locations| !locations.is_empty()))
+        .raw_input(call.raw_input)
+        .raw_output(call.raw_output);
+    ToolCallUpdate::new(call.tool_call_id, fields).meta(call.meta)
 }
 
 /// How a prompt was answered.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answered {
-    pub(super) stop_reason: StopReason,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<Usage>,
+    pub(super) response: PromptResponse,
+    /// The reason that was given, if the protocol does not know it.
+    pub(super) unknown: Option<String>,
 }
 
-/// Why an agent stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum StopReason {
-    EndTurn,
-    MaxTokens,
-    MaxTurnRequests,
-    Refusal,
-    Cancelled,
-    #[serde(other)]
-    Other,
-}
-
-/// What answering a prompt took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Usage {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) total_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) input_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) output_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) thought_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) cached_read_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) cached_write_tokens: u64,
-}
-
-/// The parameters of `session/request_permission`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PermissionRequest {
-    pub(super) tool_call: ToolCall,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) options: Vec<PermissionOption>,
-}
-
-/// An answer that a permission request offers.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PermissionOption {
-    pub(super) option_id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) kind: OptionKind,
-}
-
-/// What an answer means.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OptionKind {
-    AllowOnce,
-    AllowAlways,
-    RejectOnce,
-    RejectAlways,
-    #[default]
-    #[serde(other)]
-    Other,
-}
-
-/// The parameters of `elicitation/create`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Elicitation {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) mode: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) message: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) tool_call_id: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) requested_schema: Value,
-}
-
-/// The parameters of `fs/read_text_file`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct ReadTextFile {
-    pub(super) path: String,
-    #[serde(default)]
-    pub(super) line: Option<usize>,
-    #[serde(default)]
-    pub(super) limit: Option<usize>,
-}
-
-/// The parameters of `fs/write_text_file`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct WriteTextFile {
-    pub(super) path: String,
-    pub(super) content: String,
-}
-
-/// The parameters of `terminal/create`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct CreateTerminal {
-    pub(super) command: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) args: Vec<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) env: Vec<Variable>,
-    #[serde(default)]
-    pub(super) cwd: Option<String>,
-    #[serde(default)]
-    pub(super) output_byte_limit: Option<usize>,
-}
-
-/// An environment variable.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Variable {
-    pub(super) name: String,
-    pub(super) value: String,
-}
-
-/// The parameters of the calls about one terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OfTerminal {
-    pub(super) terminal_id: String,
-}
-
-/// A field that cannot be understood counts as absent.
-fn lenient<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(input: D) -> Result<T, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Maybe<T> {
-        Well(T),
-        Ill(IgnoredAny),
+impl Answered {
+    pub(super) fn read(mut answer: Value) -> Result<Self, Error> {
+        let unknown = mend::answered(&mut answer);
+        Ok(Self { response: serde_json::from_value(answer)?, unknown })
     }
-    Ok(match Maybe::deserialize(input)? {
-        Maybe::Well(value) => value,
-        Maybe::Ill(_) => T::default(),
-    })
+}
+
+/// The models an agent offers, in the older way.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Models {
+    #[serde(default)]
+    pub(super) available_models: Vec<Model>,
+    #[serde(default)]
+    pub(super) current_model_id: Option<String>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Model {
+    pub(super) model_id: String,
+}
+
+impl Models {
+    /// Those that an agent offers with a session.
+    pub(super) fn of(answer: &Value) -> Self {
+        answer.get("models").and_then(|models| Self::deserialize(models).ok()).unwrap_or_default()
+    }
+}
+
+/// What an agent may ask of us, by method.
+pub(super) const METHODS: &[&str] = &[
+    "session/request_permission",
+    "elicitation/create",
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/release",
+];
+
+/// What an agent asks of us.
+pub(super) fn asked(method: &str, params: Value) -> Result<AgentRequest, Fault> {
+    let request = match method {
+        "session/request_permission" => {
+            read(params, mend::permission).map(AgentRequest::RequestPermissionRequest)
+        }
+        "elicitation/create" => read(params, mend::form).map(AgentRequest::CreateElicitationRequest),
+        "fs/read_text_file" => read(params, mend::call).map(AgentRequest::ReadTextFileRequest),
+        "fs/write_text_file" => read(params, mend::call).map(AgentRequest::WriteTextFileRequest),
+        "terminal/create" => read(params, mend::call).map(AgentRequest::CreateTerminalRequest),
+        "terminal/output" => read(params, mend::call).map(AgentRequest::TerminalOutputRequest),
+        "terminal/wait_for_exit" => read(params, mend::call).map(AgentRequest::WaitForTerminalExitRequest),
+        "terminal/kill" => read(params, mend::call).map(AgentRequest::KillTerminalRequest),
+        "terminal/release" => read(params, mend::call).map(AgentRequest::ReleaseTerminalRequest),
+        other => return Err(Fault::unknown(other)),
+    };
+    request.map_err(|error| Fault::new(INVALID_PARAMS, error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use agent_client_protocol_schema::v1::CLIENT_METHOD_NAMES;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn what_is_not_understood_counts_as_absent() {
-        let update = json!({
-            "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "paused", "kind": "dance", "title": 7,
-            "content": [{ "type": "hologram" }], "locations": "everywhere",
+    fn what_can_be_asked_has_the_protocols_names() {
+        // Whatever any of them needs.
+        let params = json!({
+            "path": "/a", "content": "b", "command": "ls", "terminalId": "1", "toolCall": { "toolCallId": "1" },
+            "requestedSchema": {},
         });
-        let Update::ToolCallUpdate(call) = from_value(update).unwrap() else { panic!("not an update") };
-        assert_eq!((call.status, call.kind, call.title), (None, Some(Kind::Other), None));
-        assert_eq!((call.content, call.locations), (Some(vec![Content::Other]), None));
-        let update: Update = from_value(json!({ "sessionUpdate": "confetti", "amount": 3 })).unwrap();
-        assert_eq!(update, Update::Other);
-        let greeting: Greeting = from_value(json!({ "protocolVersion": 1, "agentCapabilities": 5 })).unwrap();
-        assert_eq!(greeting.agent_capabilities, Capabilities::default());
+        for method in METHODS {
+            assert_eq!(asked(method, params.clone()).unwrap().method(), *method);
+        }
+        let names = CLIENT_METHOD_NAMES;
+        assert!(
+            [names.elicitation_create, names.terminal_wait_for_exit]
+                .iter()
+                .all(|name| METHODS.contains(name))
+        );
+        assert_eq!(asked("dance/now", params).unwrap_err(), Fault::unknown("dance/now"));
+        assert_eq!(asked("terminal/kill", json!({})).unwrap_err().code, INVALID_PARAMS);
+    }
+
+    #[test]
+    fn a_draft_of_the_next_version_is_understood() {
+        let notice = |state: &str| {
+            Notice::read(
+                json!({ "sessionId": "s", "update": { "sessionUpdate": "state_update", "state": state } }),
+            )
+        };
+        assert!(matches!(notice("running").unwrap().update, Update::State(StateUpdate::Running(_))));
+        assert!(matches!(notice("idle").unwrap().update, Update::State(StateUpdate::Idle(_))));
+        assert!(matches!(notice("dancing").unwrap().update, Update::State(StateUpdate::Other(_))));
+    }
+
+    #[test]
+    fn a_call_that_is_announced_twice_says_only_what_is_new() {
+        let call = |call: Value| amendment(serde_json::from_value(call).unwrap()).fields;
+        let bare = call(json!({ "toolCallId": "1", "title": "" }));
+        assert_eq!(bare, ToolCallUpdateFields::new());
+        let full = call(json!({ "toolCallId": "1", "title": "List", "kind": "execute", "status": "failed" }));
+        assert_eq!((full.kind, full.status), (Some(ToolKind::Execute), Some(ToolCallStatus::Failed)));
+        assert_eq!(full.title.as_deref(), Some("List"));
     }
 
     #[test]
     fn what_nothing_can_be_done_without_is_required() {
-        assert!(from_value::<Update>(json!({ "sessionUpdate": "tool_call", "title": "no id" })).is_err());
-        assert!(from_value::<Answered>(json!({ "usage": null })).is_err());
-        assert!(from_value::<Greeting>(json!({})).is_err());
+        let update = |update: Value| Notice::read(json!({ "sessionId": "s", "update": update }));
+        assert!(update(json!({ "sessionUpdate": "tool_call", "title": "no id" })).is_err());
+        assert!(update(json!({ "sessionUpdate": "confetti", "amount": 3 })).is_err());
+        assert!(Answered::read(json!({ "usage": null })).is_err());
+    }
+
+    #[test]
+    fn models_are_offered_in_the_older_way() {
+        let models = Models::of(
+            &json!({ "models": { "availableModels": [{ "modelId": "a" }], "currentModelId": "a" } }),
+        );
+        assert_eq!((models.available_models.len(), models.current_model_id.as_deref()), (1, Some("a")));
+        assert_eq!(Models::of(&json!({ "models": 7 })), Models::default());
     }
 }

@@ -31,7 +31,7 @@ fn turns(name: &str) -> Vec<Turn> {
                 open.insert(message["id"].as_i64().unwrap());
             }
             Line::Out(message) if message["method"] == "session/update" => {
-                let notice: Notice = serde_json::from_value(message["params"].clone()).unwrap();
+                let notice = Notice::read(message["params"].clone()).unwrap();
                 if let Some(turn) = turns.last_mut().filter(|_| !open.is_empty()) {
                     turn.events.extend(translation.update(notice.update, 5));
                 }
@@ -41,7 +41,7 @@ fn turns(name: &str) -> Vec<Turn> {
                 if message.get("error").is_some() {
                     continue;
                 }
-                let answered: Answered = serde_json::from_value(message["result"].clone()).unwrap();
+                let answered = Answered::read(message["result"].clone()).unwrap();
                 let (events, end) = translation.answered(&answered);
                 turn.events.extend(events);
                 turn.end = Some(end);
@@ -63,12 +63,12 @@ fn texts(events: &[AgentEvent]) -> Vec<String> {
     texts.into_values().collect()
 }
 
-fn update(value: Value) -> Update {
-    serde_json::from_value(value).unwrap()
+fn update(value: &Value) -> Update {
+    Notice::read(json!({ "sessionId": "s", "update": value })).unwrap().update
 }
 
 fn chunk(text: &str) -> Update {
-    update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
+    update(&json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_was_used_is_told_once() {
 fn the_cost_of_a_turn_is_what_it_added() {
     let usage = |amount: f64| {
         update(
-            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": amount, "currency": "USD" } }),
+            &json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": amount, "currency": "USD" } }),
         )
     };
     let cost = |before: f64, amounts: &[f64]| {
@@ -202,7 +202,7 @@ fn the_cost_of_a_turn_is_what_it_added() {
         for amount in amounts {
             translation.update(usage(*amount), 0);
         }
-        let answered: Answered = serde_json::from_value(json!({ "stopReason": "end_turn" })).unwrap();
+        let answered = Answered::read(json!({ "stopReason": "end_turn" })).unwrap();
         match translation.answered(&answered).0.pop() {
             Some(AgentEvent::StepFinished { cost, .. }) => cost.0,
             other => panic!("{other:?}"),
@@ -222,9 +222,9 @@ fn a_field_that_is_absent_has_not_changed() {
         "sessionUpdate": "tool_call", "toolCallId": "1", "title": "List", "kind": "execute", "status": "in_progress",
         "rawInput": { "command": ["ls", "-l"] },
     });
-    translation.update(update(call), 0);
+    translation.update(update(&call), 0);
     // A missing status is not `completed`.
-    let events = translation.update(update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "rawInput": { "command": "ls -l ." } })), 0);
+    let events = translation.update(update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "rawInput": { "command": "ls -l ." } })), 0);
     let [AgentEvent::ToolRunning { tool, input, title, .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
@@ -232,17 +232,17 @@ fn a_field_that_is_absent_has_not_changed() {
     assert_eq!(input["command"], "ls -l .");
     // What is known is not told again.
     let same = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress" });
-    assert_eq!(translation.update(update(same), 0), []);
+    assert_eq!(translation.update(update(&same), 0), []);
     let done = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed", "rawOutput": "a\nb" });
-    let events = translation.update(update(done), 0);
+    let events = translation.update(update(&done), 0);
     let Some(AgentEvent::ToolCompleted { output, title, .. }) = events.last() else { panic!("{events:?}") };
     assert_eq!((output.as_str(), title.as_str()), ("a\nb", "List"));
     // It is over, whatever is said about it now.
     let late = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress", "title": "x" });
-    assert_eq!(translation.update(update(late), 0), []);
+    assert_eq!(translation.update(update(&late), 0), []);
     // One that nobody has heard of is somebody else's.
     let stray = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "2", "status": "completed" });
-    assert_eq!(translation.update(update(stray), 0), []);
+    assert_eq!(translation.update(update(&stray), 0), []);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn plans_and_the_lists_of_tools_are_todos() {
     let plan = json!({ "sessionUpdate": "plan", "entries": [
         { "content": "look", "priority": "high", "status": "completed" }, { "content": "leap" },
     ] });
-    let events = Translation::default().update(update(plan), 0);
+    let events = Translation::default().update(update(&plan), 0);
     let [AgentEvent::Todos(todos)] = events.as_slice() else { panic!("{events:?}") };
     let told: Vec<[&str; 3]> =
         todos.iter().map(|todo| [todo.content.as_str(), &todo.priority, &todo.status]).collect();
@@ -266,11 +266,11 @@ fn plans_and_the_lists_of_tools_are_todos() {
 #[test]
 fn a_refusal_blocks_unless_the_agent_goes_on() {
     let refused = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "kind": "execute", "status": "failed" });
-    let answered: Answered = serde_json::from_value(json!({ "stopReason": "end_turn" })).unwrap();
+    let answered = Answered::read(json!({ "stopReason": "end_turn" })).unwrap();
     let mut translation = Translation::default();
     translation.begin();
     translation.refuse();
-    translation.update(update(refused), 0);
+    translation.update(update(&refused), 0);
     assert_eq!(translation.answered(&answered).1, TurnEnd::Blocked);
     translation.begin();
     translation.refuse();
@@ -281,7 +281,7 @@ fn a_refusal_blocks_unless_the_agent_goes_on() {
 #[test]
 fn every_reason_to_stop_is_an_end() {
     let end = |reason: &str| {
-        let answered: Answered = serde_json::from_value(json!({ "stopReason": reason })).unwrap();
+        let answered = Answered::read(json!({ "stopReason": reason })).unwrap();
         Translation::default().answered(&answered).1
     };
     assert_eq!(end("end_turn"), TurnEnd::Completed);
@@ -296,13 +296,13 @@ fn every_reason_to_stop_is_an_end() {
 fn work_is_told_from_news_about_the_agent() {
     let info = |kind: &str| {
         update(
-            json!({ "sessionUpdate": "session_info_update", "_meta": { "codex": { "threadStatus": { "type": kind } } } }),
+            &json!({ "sessionUpdate": "session_info_update", "_meta": { "codex": { "threadStatus": { "type": kind } } } }),
         )
     };
     assert!(is_work(&chunk("x")) && !is_work(&chunk("")) && is_work(&info("active")));
-    assert!(!is_work(&update(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }))));
+    assert!(!is_work(&update(&json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }))));
     assert!(!is_work(&update(
-        json!({ "sessionUpdate": "available_commands_update", "availableCommands": [] })
+        &json!({ "sessionUpdate": "available_commands_update", "availableCommands": [] })
     )));
     assert_eq!(
         (says(&info("idle")), says(&info("systemError"))),
@@ -310,7 +310,7 @@ fn work_is_told_from_news_about_the_agent() {
     );
     assert_eq!(says(&chunk("idle")), None);
     assert_eq!(
-        says(&update(json!({ "sessionUpdate": "state_update", "state": "idle" }))),
+        says(&update(&json!({ "sessionUpdate": "state_update", "state": "idle" }))),
         Some(Activity::Idle)
     );
 }

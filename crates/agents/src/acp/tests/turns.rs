@@ -152,7 +152,7 @@ async fn commands_are_run_for_the_agent_and_shown_with_their_tool() {
         kill $(tail -1 .pids); tooled t1 completed; finish; stay"#;
     let mut world = world(text).await;
     let session = world.turn(Person::Agrees).await;
-    assert_eq!(world.answered("b")["result"], json!({ "exitCode": 3, "signal": null }));
+    assert_eq!(world.answered("b")["result"], json!({ "exitCode": 3 }));
     assert_eq!(world.answered("c")["result"]["output"], "made\n");
     let tools = world.tools(&session).await;
     let [(_, ToolState::Completed(done))] = tools.as_slice() else { panic!("{tools:?}") };
