@@ -10,6 +10,8 @@ pub mod codex;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;
+#[cfg(test)]
+mod onlooker;
 pub mod opencode;
 #[cfg(test)]
 mod published;
