@@ -129,18 +129,6 @@ impl Ledger {
         .await
     }
 
-    /// The request with a number, open or not.
-    pub async fn find_ask(&self, number: i64) -> Result<Option<(Ask, bool)>, Error> {
-        self.with(move |tables| {
-            let query = "SELECT body, is_open FROM asks WHERE id = ?";
-            let row = tables
-                .query_row(query, [number], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)));
-            let Some((body, is_open)) = row.optional()? else { return Ok(None) };
-            Ok(Some((serde_json::from_str(&body)?, is_open)))
-        })
-        .await
-    }
-
     /// A request waits no longer. Says the post that showed it, if it was open.
     pub async fn settle(&self, request: &str) -> Result<Option<PostId>, Error> {
         let request = request.to_owned();
