@@ -30,19 +30,34 @@ const MAX_NOISE: usize = 1_000;
 /// What people are told who want to go on with another agent of Codex.
 const SUBAGENT: &str = "This session shows what another agent of Codex did, and cannot go on; ask in the session that started it.";
 
-/// How a turn ended, and whether its process can be used again.
+/// How a turn ended, and what became of its process.
 pub(super) struct Ended {
     end: TurnEnd,
-    usable: bool,
+    process: Condition,
+}
+
+/// What a process is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    /// The next turn.
+    Usable,
+    /// Nothing.
+    Broken,
+    /// Nothing, and it was gone before it took this turn's prompt.
+    Gone,
 }
 
 impl Ended {
     fn usable(end: TurnEnd) -> Self {
-        Self { end, usable: true }
+        Self { end, process: Condition::Usable }
+    }
+
+    fn failed(error: MessageError) -> Self {
+        Self { end: TurnEnd::Error(error), process: Condition::Broken }
     }
 
     fn broken(message: impl Into<String>) -> Self {
-        Self { end: TurnEnd::Error(MessageError::unknown(message)), usable: false }
+        Self::failed(MessageError::unknown(message))
     }
 }
 
@@ -56,25 +71,42 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
         return TurnEnd::Error(MessageError::unknown(SUBAGENT));
     }
     let wanted = said(turn, &turn.prompt).await;
-    let mut process = match (inner.keeper.take(session).await, &wanted) {
-        (Some(process), _) => process,
-        // What began by itself is gone.
-        (None, Wanted::Wake) => return TurnEnd::Completed,
-        (None, _) => match open(inner, turn).await {
-            Ok(process) => process,
-            Err(end) => return end,
-        },
-    };
-    let Ended { end, usable } = work(inner, turn, &mut process, wanted).await;
-    if usable {
-        inner.keeper.keep(session.clone(), process);
-    } else {
-        if !matches!(end, TurnEnd::Cancelled) {
-            inner.keeper.failed(session);
+    if let Some(kept) = inner.keeper.take(session).await {
+        let ended = answer(inner, turn, kept, &wanted).await;
+        // If it died while nobody looked, another one takes its place.
+        if ended.process != Condition::Gone {
+            return ended.end;
         }
-        process.link.stop().await;
     }
-    end
+    if wanted == Wanted::Wake {
+        // What began by itself is gone.
+        return TurnEnd::Completed;
+    }
+    match open(inner, turn).await {
+        Ok(process) => {
+            let ended = answer(inner, turn, process, &wanted).await;
+            if ended.process == Condition::Gone {
+                inner.keeper.failed(session);
+            }
+            ended.end
+        }
+        Err(end) => end,
+    }
+}
+
+/// Lets a process answer, and keeps or ends it.
+async fn answer(inner: &Inner, turn: &Turn, mut process: Process, wanted: &Wanted) -> Ended {
+    let session = &turn.session.id;
+    let ended = work(inner, turn, &mut process, wanted).await;
+    if ended.process == Condition::Usable {
+        inner.keeper.keep(session.clone(), process);
+        return ended;
+    }
+    if ended.process == Condition::Broken && !matches!(ended.end, TurnEnd::Cancelled) {
+        inner.keeper.failed(session);
+    }
+    process.link.stop().await;
+    ended
 }
 
 /// A new process for the session.
@@ -97,13 +129,14 @@ async fn open(inner: &Inner, turn: &Turn) -> Result<Process, TurnEnd> {
     })
 }
 
-async fn work(inner: &Inner, turn: &Turn, process: &mut Process, wanted: Wanted) -> Ended {
+async fn work(inner: &Inner, turn: &Turn, process: &mut Process, wanted: &Wanted) -> Ended {
     let counted = std::mem::take(&mut process.counted);
     let mut work = Work {
         inner,
         turn,
         translation: Translation::new(&process.thread, &turn.session.directory, counted),
         process,
+        has_begun: false,
         current: None,
         asks: FuturesUnordered::new(),
         open: Vec::new(),
@@ -121,7 +154,10 @@ async fn work(inner: &Inner, turn: &Turn, process: &mut Process, wanted: Wanted)
         noise: 0,
     };
     let ended = match work.begin(wanted).await {
-        Ok(()) => work.follow().await,
+        Ok(()) => {
+            work.has_begun = true;
+            work.follow().await
+        }
         Err(ended) => ended,
     };
     work.family.settle().await;
@@ -153,6 +189,8 @@ pub(super) struct Work<'a> {
     pub(super) next: Option<Instant>,
     /// What Codex was told about other threads.
     pub(super) sent: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// Codex has taken the prompt.
+    has_begun: bool,
     /// What Codex calls this turn, once it has said so.
     pub(super) current: Option<String>,
     /// What a person is asked.
@@ -173,7 +211,7 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    async fn begin(&mut self, wanted: Wanted) -> Result<(), Ended> {
+    async fn begin(&mut self, wanted: &Wanted) -> Result<(), Ended> {
         let begun = self.process.begun.take();
         match wanted {
             // If Codex has begun something by itself, this joins it.
@@ -190,7 +228,7 @@ impl Work<'_> {
         }
     }
 
-    async fn start(&mut self, input: Vec<Value>) -> Result<(), Ended> {
+    async fn start(&mut self, input: &[Value]) -> Result<(), Ended> {
         let mut params = json!({ "threadId": self.process.thread, "input": input });
         let model = Some(&self.turn.model.model_id).filter(|model| *model != DEFAULT_MODEL);
         if let Some(params) = params.as_object_mut() {
@@ -223,7 +261,11 @@ impl Work<'_> {
         self.heard = Instant::now();
         match answer {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(Ended::broken(explain(&mut self.process.link, error).await)),
+            Err(error) => {
+                let is_gone = matches!(error, jsonrpc::Error::Ended { .. }) && !self.has_begun;
+                let process = if is_gone { Condition::Gone } else { Condition::Broken };
+                Err(Ended { process, ..Ended::broken(explain(&mut self.process.link, error).await) })
+            }
         }
     }
 
@@ -279,7 +321,7 @@ impl Work<'_> {
             return self.released();
         }
         Some(match (self.farewell, &self.translation.trouble) {
-            (Some(_), Some(trouble)) => Ended { end: TurnEnd::Error(failure(Some(trouble))), usable: false },
+            (Some(_), Some(trouble)) => Ended::failed(failure(Some(trouble))),
             (Some((_, why)), None) => {
                 let farewell = self.inner.options.farewell;
                 Ended::broken(format!("Codex {why}, but did not end the turn within {farewell:?}"))
@@ -369,7 +411,7 @@ impl Work<'_> {
         let late = std::mem::take(&mut self.unsent);
         if !late.is_empty() && !self.refused && ended.status != TurnStatus::Failed {
             self.current = None;
-            return self.start(late).await.err();
+            return self.start(&late).await.err();
         }
         // Codex works on a goal turn after turn.
         let goes_on = self.process.goal && !self.refused && ended.status == TurnStatus::Completed;
@@ -396,7 +438,7 @@ impl Work<'_> {
         }
         (self.held, self.next, self.current) = (None, None, None);
         let late = std::mem::take(&mut self.unsent);
-        self.start(late).await.err()
+        self.start(&late).await.err()
     }
 
     /// Stops the turn because somebody wants it stopped.
@@ -412,7 +454,8 @@ impl Work<'_> {
             // Nobody knows what it is doing.
             _ => false,
         };
-        Ended { end: TurnEnd::Cancelled, usable }
+        let process = if usable { Condition::Usable } else { Condition::Broken };
+        Ended { end: TurnEnd::Cancelled, process }
     }
 
     /// Whether Codex has really stopped.
