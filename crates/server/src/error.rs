@@ -19,7 +19,7 @@ use protocol::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::instance::Invalid;
+use crate::{instance::Invalid, logins::LoginFault};
 pub use family::Family;
 pub(crate) use family::tell;
 
@@ -136,7 +136,7 @@ impl Fault {
         let name = match self {
             // One shape with a name for each thing that can go wrong.
             Self::Worktree => json!({ "type": "string", "pattern": "^Worktree" }),
-            Self::LogIn => json!({ "type": "string", "pattern": "^(BadRequest|ProviderAuth)" }),
+            Self::LogIn => json!({ "enum": LoginFault::NAMES }),
             _ => json!({ "const": self.name() }),
         };
         let object = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });

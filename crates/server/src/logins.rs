@@ -34,6 +34,15 @@ pub enum LoginFault {
 }
 
 impl LoginFault {
+    /// What it is called when it is told.
+    pub(crate) const NAMES: [&str; 5] = [
+        "BadRequest",
+        "ProviderAuthValidationFailed",
+        "ProviderAuthOauthMissing",
+        "ProviderAuthOauthCodeMissing",
+        "ProviderAuthOauthCallbackFailed",
+    ];
+
     /// As it is told about a provider. The names are OpenCode's.
     pub(crate) fn about(self, provider: &str) -> Error {
         let text = self.to_string();
