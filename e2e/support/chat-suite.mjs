@@ -75,6 +75,7 @@ export function suite(title, { service, startServer }) {
       model.release()
       await until(says(place, "Counted."), "the answer")
       assert.equal(await answers(place, "Counted."), 1)
+      assert.equal(await answers(place, "📥"), 0, "nobody else waits")
     })
 
     test("a question is asked with buttons, and answered by one", async () => {

@@ -14,7 +14,7 @@
 mod tests;
 mod tokens;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use protocol::{
     EndReason, EventBody, Message, MessageError, MessageId, Millis, Session, SessionId, SessionStatus,
@@ -23,6 +23,9 @@ use protocol::{
     request::{PermissionRequest, QuestionRequest},
     session::Tokens,
 };
+
+/// Prompts that are remembered after somebody has begun to answer them.
+const MAX_BEGUN: usize = 32;
 
 /// What is going on in a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +144,8 @@ pub struct SessionView {
     requests: Vec<Request>,
     /// Prompts that nobody has begun to answer, oldest first.
     waiting: Vec<MessageId>,
+    /// The last prompts that somebody has begun to answer. OpenCode tells of them again, for instance with what was changed.
+    begun: VecDeque<MessageId>,
     /// Whether a prompt is being answered.
     is_answering: bool,
     /// Whether a person looks at it.
@@ -159,6 +164,7 @@ impl SessionView {
             tokens: None,
             requests: Vec::new(),
             waiting: Vec::new(),
+            begun: VecDeque::new(),
             is_answering: false,
             is_open: false,
             is_unread: false,
@@ -328,7 +334,8 @@ impl SessionView {
             return None;
         }
         self.activity = Activity::Idle { reason };
-        self.waiting.clear();
+        let left = std::mem::take(&mut self.waiting);
+        left.into_iter().for_each(|prompt| self.note_begun(prompt));
         self.is_answering = false;
         self.is_unread = !self.is_open;
         Some(Change::Finished { reason })
@@ -338,7 +345,7 @@ impl SessionView {
         match message {
             // What a person said comes back as an event; it is known, except that it may have to wait.
             Message::User(user) if user.continues().is_none() => {
-                let is_new = !self.waiting.contains(&user.id);
+                let is_new = !self.waiting.contains(&user.id) && !self.begun.contains(&user.id);
                 self.take_up(|waiting| waiting.extend(is_new.then(|| user.id.clone())))
             }
             Message::User(_) => None,
@@ -355,9 +362,19 @@ impl SessionView {
         let before = self.queue_length();
         self.is_answering = true;
         if let Some(index) = self.waiting.iter().position(|id| id == prompt) {
-            self.waiting.drain(..=index);
+            let begun: Vec<MessageId> = self.waiting.drain(..=index).collect();
+            begun.into_iter().for_each(|prompt| self.note_begun(prompt));
+        } else if !self.begun.contains(prompt) {
+            self.note_begun(prompt.clone());
         }
         (self.queue_length() != before).then_some(Change::Queue)
+    }
+
+    fn note_begun(&mut self, prompt: MessageId) {
+        self.begun.push_back(prompt);
+        if self.begun.len() > MAX_BEGUN {
+            self.begun.pop_front();
+        }
     }
 
     fn take_up(&mut self, change: impl FnOnce(&mut Vec<MessageId>)) -> Option<Change> {

@@ -187,6 +187,20 @@ fn what_the_person_said_is_no_answer() {
 }
 
 #[test]
+fn a_prompt_that_is_told_of_again_does_not_wait_again() {
+    let mut view = streaming();
+    view.apply(&user("msg_1"));
+    view.apply(&step(PARENT, "msg_1", false, &counts()));
+    assert_eq!(view.apply(&user("msg_1")), None, "OpenCode adds what was changed");
+    assert_eq!(view.queue_length(), 0);
+    view.apply(&idle(PARENT));
+    assert_eq!(view.apply(&user("msg_1")), None, "also when it is over");
+    view.apply(&busy(PARENT));
+    assert_eq!(view.apply(&user("msg_2")), None);
+    assert_eq!(view.queue_length(), 0, "the one that begins does not wait for the one before");
+}
+
+#[test]
 fn the_old_idle_finishes_what_no_status_has_finished() {
     let mut view = streaming();
     assert_eq!(view.apply(&session_idle(PARENT)), Some(Change::Finished { reason: None }));
