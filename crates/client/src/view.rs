@@ -335,7 +335,7 @@ impl SessionView {
         }
         self.activity = Activity::Idle { reason };
         let left = std::mem::take(&mut self.waiting);
-        left.into_iter().for_each(|prompt| self.note_begun(prompt));
+        self.note_begun(left);
         self.is_answering = false;
         self.is_unread = !self.is_open;
         Some(Change::Finished { reason })
@@ -362,19 +362,18 @@ impl SessionView {
         let before = self.queue_length();
         self.is_answering = true;
         if let Some(index) = self.waiting.iter().position(|id| id == prompt) {
-            let begun: Vec<MessageId> = self.waiting.drain(..=index).collect();
-            begun.into_iter().for_each(|prompt| self.note_begun(prompt));
+            let begun = self.waiting.drain(..=index).collect();
+            self.note_begun(begun);
         } else if !self.begun.contains(prompt) {
-            self.note_begun(prompt.clone());
+            self.note_begun(vec![prompt.clone()]);
         }
         (self.queue_length() != before).then_some(Change::Queue)
     }
 
-    fn note_begun(&mut self, prompt: MessageId) {
-        self.begun.push_back(prompt);
-        if self.begun.len() > MAX_BEGUN {
-            self.begun.pop_front();
-        }
+    fn note_begun(&mut self, prompts: Vec<MessageId>) {
+        self.begun.extend(prompts);
+        let surplus = self.begun.len().saturating_sub(MAX_BEGUN);
+        self.begun.drain(..surplus);
     }
 
     fn take_up(&mut self, change: impl FnOnce(&mut Vec<MessageId>)) -> Option<Change> {
