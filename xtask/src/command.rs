@@ -1,5 +1,6 @@
 //! Starting other programs, and saying plainly which one failed.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,18 @@ pub(crate) fn cargo(dir: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(dir);
+    // What cargo tells this process about its own package is no business of the packages that are built: some of their
+    // build scripts would run again, and everything above them would be compiled again, after each call without xtask.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_package(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn is_about_package(variable: &OsStr) -> bool {
+    variable
+        .to_str()
+        .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
 }
 
 /// Any other program, looked up on the `PATH`.
@@ -73,6 +85,15 @@ mod tests {
     fn a_failure_names_the_command_without_its_directory() {
         let error = run(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
         assert_eq!(error.to_string(), "`sh -c exit 3` failed (exit status: 3)");
+    }
+
+    #[test]
+    fn cargo_is_not_told_about_this_package() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "tests are told, too");
+        let command = cargo(Path::new("."));
+        let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
+        assert!(removed.contains(&(OsStr::new("CARGO_MANIFEST_DIR"), None)));
+        assert!(removed.iter().all(|(name, _)| is_about_package(name)), "{removed:?}");
     }
 
     #[test]
