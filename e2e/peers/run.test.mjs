@@ -9,6 +9,9 @@ import { OpenCode, run, startBaton } from "./support/peers.mjs"
 // Colours, and what differs from run to run.
 const plain = (text) => text.replaceAll(/\x1b\[[0-9;]*m/g, "").replaceAll(/\r/g, "")
 
+// Whether somebody has an event stream.
+const isFollowed = async (baton) => /^baton_subscribers [1-9]/m.test(await (await baton.fetch("/metrics")).text())
+
 describe("opencode run --attach", () => {
   let model, baton, real
   before(async () => {
@@ -46,6 +49,8 @@ describe("opencode run --attach", () => {
     let ended = false
     const running = attach(baton, "please [hold]").finally(() => (ended = true))
     while (!model.isHolding && !ended) await new Promise((resolve) => setImmediate(resolve))
+    // It prompts before its event stream is open, and shows nothing of what was over by then.
+    while (!ended && !(await isFollowed(baton))) await new Promise((resolve) => setImmediate(resolve))
     const status = await (await baton.fetch("/session/status")).json()
     assert.deepEqual(Object.values(status), [{ type: "busy" }])
     assert.equal(ended, false)
