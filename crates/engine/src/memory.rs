@@ -86,9 +86,18 @@ impl Memory {
         }
     }
 
-    /// Reads happen when they are asked for, not when they are awaited: there is nothing to wait for.
+    /// Reads when it is called, not when the answer is awaited; only [`Faults::slow_reads`] delays the answer.
     fn read<T: Send + 'static>(&self, query: impl FnOnce(&Tables) -> T) -> Answer<'_, T> {
-        future::ready(Ok(query(&self.lock().tables))).boxed()
+        let found = query(&self.lock().tables);
+        let delay = self.faults.read_delay();
+        if delay.is_zero() {
+            return future::ready(Ok(found)).boxed();
+        }
+        async move {
+            tokio::time::sleep(delay).await;
+            Ok(found)
+        }
+        .boxed()
     }
 }
 

@@ -243,7 +243,12 @@ impl Transcript {
     fn open_message(&mut self, speaker: Option<Speaker>, session: &Session, mint: &Mint) -> AssistantMessage {
         self.latest = mint.now().max(self.latest + 1);
         let paths = (self.cwd.as_str(), self.root.as_str());
-        let own = || Speaker { agent: self.agent.clone(), model: self.model.clone(), summary: false };
+        let own = || Speaker {
+            agent: self.agent.clone(),
+            model: self.model.clone(),
+            summary: false,
+            answers: None,
+        };
         let speaker = speaker.unwrap_or_else(own);
         let message = events::assistant(session, &self.prompt, speaker, paths, self.latest, mint);
         self.newest = Some(message.id.clone());

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::{
-    Extra, MessageError, Millis, Part, PartBody, Todo,
+    Extra, MessageError, MessageId, Millis, Part, PartBody, Todo,
     message::{Finish, ModelRef},
     number::Number,
     part::{FilePart, PatchPart},
@@ -206,6 +206,9 @@ pub struct Speaker {
     pub model: ModelRef,
     /// Whether the step is a summary that replaces older messages.
     pub summary: bool,
+    /// The message that the step answers, if that is not the newest prompt of the run: a summary answers the request
+    /// for it even when another prompt joined after that request.
+    pub answers: Option<MessageId>,
 }
 
 /// A request before it has an id.

@@ -13,7 +13,7 @@ use engine::ports::hooks::{Autocontinue, AutocontinueChoice};
 use llm::{Message, Purpose, UserContent};
 use protocol::agent_event::Speaker;
 use protocol::part::{CompactionPart, FilePart, TextPart};
-use protocol::{AgentEvent, Extra, MessageError, MessageWithParts, Part, PartBody, Rest, TurnEnd};
+use protocol::{AgentEvent, Extra, MessageError, MessageId, MessageWithParts, Part, PartBody, Rest, TurnEnd};
 use serde_json::json;
 
 use super::history::History;
@@ -116,7 +116,11 @@ impl Loop<'_> {
         let kept = if repeats { None } else { tail::start(said, wish, weigh) };
         self.announce(why, kept.and_then(|at| said.get(at))).await;
         let head = said.get(..kept.unwrap_or(said.len())).unwrap_or_default();
-        self.summarise(&role, &history, head).await?;
+        let request = match why {
+            Why::Asked(message) => Some(message.info.id().clone()),
+            Why::Full { .. } | Why::Refused => None,
+        };
+        self.summarise(&role, &history, head, request).await?;
         match plan.after {
             After::Stop => {}
             After::GoOn { .. } if !self.goes_on(&role, matches!(why, Why::Refused)).await => {
@@ -164,13 +168,20 @@ impl Loop<'_> {
     }
 
     /// The step that summarises. A question that is still too long is asked again with half of the conversation.
-    async fn summarise(&mut self, role: &Role<'_>, history: &History, head: &[MessageWithParts]) -> Flow {
+    /// It answers `request`, or else the request that the loop has just added.
+    async fn summarise(
+        &mut self,
+        role: &Role<'_>,
+        history: &History,
+        head: &[MessageWithParts],
+        request: Option<MessageId>,
+    ) -> Flow {
         let voice = match self.summariser(role) {
             Ok(voice) => voice,
             Err(message) => return Flow::Break(TurnEnd::Error(MessageError::unknown(message))),
         };
         let model = voice.model.clone();
-        let speaker = Speaker { agent: AGENT.to_owned(), model, summary: true };
+        let speaker = Speaker { agent: AGENT.to_owned(), model, summary: true, answers: request };
         self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
         let (shaped, changed) = tokio::select! {
             biased;

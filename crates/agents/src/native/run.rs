@@ -181,6 +181,7 @@ impl<'a> Loop<'a> {
     }
 
     async fn errands(&mut self, message: MessageWithParts) -> Flow {
+        let asked_before = self.asked.clone();
         if let Message::User(user) = &message.info {
             self.asked = Some(user.as_ref().clone());
         }
@@ -201,6 +202,8 @@ impl<'a> Loop<'a> {
             if *message.info.id() == self.turn.prompt {
                 return Flow::Break(TurnEnd::Completed);
             }
+            // The request named a model for the summary, not for the prompt that is being answered.
+            self.asked = asked_before.or(self.asked.take());
         }
         Flow::Continue(())
     }

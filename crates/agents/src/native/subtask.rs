@@ -36,7 +36,12 @@ impl Loop<'_> {
         let task = &changed(task, &shaped);
         let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
         let model = task.model.clone().or(own).unwrap_or_else(|| self.turn.model.clone());
-        let speaker = Speaker { agent: task.agent.clone(), model: model.clone(), summary: false };
+        let speaker = Speaker {
+            agent: task.agent.clone(),
+            model: model.clone(),
+            summary: false,
+            answers: Some(part.message_id.clone()),
+        };
         let snapshot = self.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: Some(speaker) }).await;
         let call = part.id.to_string();

@@ -24,7 +24,10 @@ pub enum Fault {
 
 /// A script of faults: each append takes the next one. When the script is over, nothing goes wrong.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<VecDeque<Option<Fault>>>);
+pub struct Faults {
+    script: Mutex<VecDeque<Option<Fault>>>,
+    reading: Mutex<Duration>,
+}
 
 impl Faults {
     /// Adds the same fault for the next `appends` appends to the script.
@@ -42,11 +45,21 @@ impl Faults {
         self.script().clear();
     }
 
+    /// Delays the answer to every read from now on. A read still sees the tables as they are when it begins, so
+    /// commits can happen between a read and its answer, as they do with a database.
+    pub fn slow_reads(&self, delay: Duration) {
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = delay;
+    }
+
+    pub(super) fn read_delay(&self) -> Duration {
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn take(&self) -> Option<Fault> {
         self.script().pop_front().flatten()
     }
 
     fn script(&self) -> MutexGuard<'_, VecDeque<Option<Fault>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -354,7 +354,11 @@ impl Actor {
         let joined = joined.unwrap_or_default();
         let mut last = None;
         for prompt in &joined {
-            last = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));
+            let resolved = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));
+            // A request for a summary is answered by its summary; the steps after it answer the user's prompt.
+            if last.is_none() || !self.errands.contains(prompt) {
+                last = resolved.or(last);
+            }
             self.push_started(prompt);
         }
         if let (Some((last, resolved)), Some(run)) = (last, &mut self.run) {

@@ -278,19 +278,14 @@ impl Turn {
         mut enough: impl FnMut(&MessageWithParts) -> bool,
     ) -> Result<Vec<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
-        let waiting: Vec<MessageId> = self
-            .reads
-            .prompts(&self.session.id)
-            .await?
-            .into_iter()
-            .filter(|prompt| !prompt.started)
-            .map(|prompt| prompt.message)
-            .collect();
         let mut found = Vec::new();
         let mut before = None;
         'back: loop {
             let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
             let page = self.reads.messages(&self.session.id, page).await?;
+            // After the messages, never before: a prompt that is accepted between the two reads would pass for one
+            // that this run has taken up, and its first step would be asked of the model twice.
+            let waiting = self.waiting().await?;
             before = page.first().map(|oldest| Cursor::of(&oldest.info));
             let more = page.len() == HISTORY_PAGE;
             for message in page.into_iter().rev().filter(|message| !waiting.contains(message.info.id())) {
@@ -306,6 +301,12 @@ impl Turn {
         }
         found.reverse();
         Ok(found)
+    }
+
+    /// Accepted prompts that no run has taken up.
+    async fn waiting(&self) -> Result<Vec<MessageId>, ports::Error> {
+        let open = self.reads.prompts(&self.session.id).await?.into_iter();
+        Ok(open.filter(|prompt| !prompt.started).map(|prompt| prompt.message).collect())
     }
 
     /// What the steps of this session have changed, oldest first.

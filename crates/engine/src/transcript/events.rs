@@ -128,11 +128,11 @@ pub(super) fn assistant(
     created: Millis,
     mint: &Mint,
 ) -> AssistantMessage {
-    let Speaker { agent, model, summary } = speaker;
+    let Speaker { agent, model, summary, answers } = speaker;
     AssistantMessage {
         id: mint.id(),
         session_id: session.id.clone(),
-        parent_id: prompt.clone(),
+        parent_id: answers.unwrap_or_else(|| prompt.clone()),
         time: AssistantTime { created, completed: None, extra: Extra::new() },
         model_id: model.model_id,
         provider_id: model.provider_id,

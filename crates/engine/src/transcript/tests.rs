@@ -150,7 +150,7 @@ fn report() -> impl Strategy<Value = AgentEvent> {
 }
 
 fn summariser() -> Speaker {
-    Speaker { agent: "compaction".into(), model: ModelRef::new("p", "small"), summary: true }
+    Speaker { agent: "compaction".into(), model: ModelRef::new("p", "small"), summary: true, answers: None }
 }
 
 fn finished() -> AgentEvent {

@@ -26,7 +26,7 @@ fn go_on() -> AgentEvent {
 
 async fn summarise(turn: &Turn) {
     let model = ModelRef::new("test", "small");
-    let speaker = Some(Speaker { agent: "compaction".into(), model, summary: true });
+    let speaker = Some(Speaker { agent: "compaction".into(), model, summary: true, answers: None });
     turn.emit(AgentEvent::StepStarted { snapshot: None, speaker }).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
     turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "in short".into() }).await;

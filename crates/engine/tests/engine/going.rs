@@ -361,8 +361,12 @@ async fn a_summary_in_the_middle_changes_nothing_about_the_count() {
     world.script(|turn| async move {
         let part = CompactionPart { auto: true, overflow: None, tail_start_id: None, extra: Extra::new() };
         turn.emit(AgentEvent::Continued(vec![protocol::PartBody::Compaction(part)])).await;
-        let speaker =
-            Speaker { agent: "compaction".into(), model: ModelRef::new("test", "small"), summary: true };
+        let speaker = Speaker {
+            agent: "compaction".into(),
+            model: ModelRef::new("test", "small"),
+            summary: true,
+            answers: None,
+        };
         turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
         turn.emit(finish(Finish::Stop)).await;
         turn.emit(AgentEvent::Compacted).await;

@@ -1,8 +1,10 @@
 //! Prompts: accepted, answered in order, never lost, never answered twice.
 
+use std::time::Duration;
+
 use engine::{Error, ports::Page};
 use protocol::{
-    EventBody, Message, MessageId, TurnEnd,
+    EndReason, EventBody, Message, MessageId, TurnEnd,
     message::Finish,
     prompt::{Delivery, PromptInput},
 };
@@ -296,4 +298,30 @@ async fn a_session_for_an_unknown_agent_is_refused() {
     let input = protocol::prompt::SessionInput { agent: Some("nobody".into()), ..Default::default() };
     let refused = world.sessions.create(home, input).await;
     assert!(matches!(refused, Err(Error::Unresolved(_))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_arrives_while_the_history_is_read_is_not_in_it() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let (reading, read) = oneshot::channel::<()>();
+    let memory = world.memory.clone();
+    world.script(|turn| async move {
+        memory.faults().slow_reads(Duration::from_millis(10));
+        reading.send(()).unwrap();
+        let seen = turn.history().await.unwrap();
+        let users = seen.iter().filter(|message| matches!(message.info, Message::User(_))).count();
+        assert_eq!(users, 1, "the second prompt has not joined this run");
+        say(turn, "done").await
+    });
+    let first = world.submit(&session, "one").await;
+    read.await.unwrap();
+    // The first of the two reads is under way and is answered only when the clock moves.
+    tokio::task::yield_now().await;
+    world.memory.faults().slow_reads(Duration::ZERO);
+    let second = world.submit(&session, "two").await;
+    for submitted in [first.end, second.end] {
+        assert_eq!(submitted.unwrap().await.unwrap(), EndReason::Completed);
+    }
+    assert_eq!(parents(&world, &session.id).await, [0, 1]);
 }

@@ -408,3 +408,48 @@ async fn a_prompt_that_waited_through_a_summary_is_heard_where_it_is_answered() 
     person: three
     ");
 }
+
+/// A summary and a prompt that both join a running turn, in this order or the other.
+async fn joined_together(summary_first: bool) -> (Puppet, World, Session) {
+    let puppet = Puppet::new([
+        Reply::text("Hello."),
+        list("c1").after(Duration::from_secs(9)),
+        list("c2"),
+        Reply::text("Both done."),
+    ]);
+    let mut world = world(&puppet).await;
+    let session = world.turn("small", Person::Agrees).await;
+    world.submit(&session, "small", "one").await;
+    let wish = PromptInput { model: Some(ModelRef::new("demo", "small")), ..PromptInput::compaction(false) };
+    if summary_first {
+        world.sessions.submit(&session.id, wish).await.unwrap();
+        world.submit(&session, "small", "two").await;
+    } else {
+        world.submit(&session, "small", "two").await;
+        world.sessions.submit(&session.id, wish).await.unwrap();
+    }
+    world.until_idle(&session, Person::Agrees).await;
+    (puppet, world, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_joins_with_a_prompt_answers_its_own_request() {
+    for summary_first in [true, false] {
+        let (puppet, world, session) = joined_together(summary_first).await;
+        let messages = world.messages(&session).await;
+        let request = messages.iter().find(|message| crate::native::history::compaction(message).is_some());
+        let request = request.unwrap().info.id();
+        let summary = messages.iter().find_map(|message| match &message.info {
+            Message::Assistant(answer) if answer.summary == Some(true) => Some(answer),
+            _ => None,
+        });
+        assert_eq!(summary.unwrap().parent_id, *request, "summary first: {summary_first}");
+        let heard = puppet.heard();
+        let [.., first, second] = &heard[..] else { panic!("{heard:?}") };
+        for request in [first, second] {
+            assert!(request.starts_with("person: What did we do so far?\nmodel: A summary."), "{request}");
+        }
+        assert!(first.ends_with("person: two"), "{first}");
+        assert!(second.ends_with("person: two\nmodel: list#c2\ntools: #c2"), "{second}");
+    }
+}
