@@ -126,8 +126,8 @@ impl Sqlite {
             .spawn(move || {
                 let writer = writer.run(&waiting);
                 // Only the last connection to close can clear the files away, and readers may not write.
-                let _ = readers_gone.recv_timeout(READERS_CLOSING);
-                writer.close();
+                let readers = readers_gone.recv_timeout(READERS_CLOSING);
+                writer.close(readers == Err(RecvTimeoutError::Disconnected));
                 drop(running);
             })
             .map_err(io("written to: no thread"))?;

@@ -22,31 +22,53 @@ pub enum Fault {
     DelayAcknowledgement(Duration),
 }
 
-/// A script of faults: each append takes the next one. When the script is over, nothing goes wrong.
+/// What goes wrong: an outage, as long as it lasts, refuses every write; otherwise each append takes the next fault of
+/// a script. When the script is over, nothing goes wrong.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<VecDeque<Option<Fault>>>);
+pub struct Faults(Mutex<Plan>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    outage: Option<Failure>,
+    script: VecDeque<Option<Fault>>,
+}
 
 impl Faults {
+    /// Refuses every write until [`Faults::end_outage`], as a full disk does.
+    pub fn begin_outage(&self, failure: Failure) {
+        self.plan().outage = Some(failure);
+    }
+
+    /// Lets writes pass again.
+    pub fn end_outage(&self) {
+        self.plan().outage = None;
+    }
+
     /// Adds the same fault for the next `appends` appends to the script.
     pub fn next(&self, appends: usize, fault: Fault) {
-        self.script().extend(std::iter::repeat_n(Some(fault), appends));
+        self.plan().script.extend(std::iter::repeat_n(Some(fault), appends));
     }
 
     /// Lets the next `appends` appends of the script pass unharmed.
     pub fn pass(&self, appends: usize) {
-        self.script().extend(std::iter::repeat_n(None, appends));
+        self.plan().script.extend(std::iter::repeat_n(None, appends));
     }
 
-    /// Drops the rest of the script.
+    /// Ends an outage and drops the rest of the script.
     pub fn clear(&self) {
-        self.script().clear();
+        *self.plan() = Plan::default();
+    }
+
+    pub(super) fn outage(&self) -> Option<Failure> {
+        self.plan().outage
     }
 
     pub(super) fn take(&self) -> Option<Fault> {
-        self.script().pop_front().flatten()
+        let mut plan = self.plan();
+        plan.outage.map(Fault::Refuse).or_else(|| plan.script.pop_front().flatten())
     }
 
-    fn script(&self) -> MutexGuard<'_, VecDeque<Option<Fault>>> {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -356,15 +356,20 @@ impl Writer {
         }
     }
 
-    /// Leaves the file tidy, and free for the next server.
-    pub(super) fn close(mut self) {
+    /// Leaves the file tidy, and free for the next server. If a query is still running, the lock is kept until the
+    /// process ends: dropping it would take the reader's own lock away (see [`Lock`]).
+    pub(super) fn close(mut self, readers_gone: bool) {
         self.move_log("TRUNCATE");
         let Self { connection, path, lock, .. } = self;
         if let Err((connection, error)) = connection.close() {
             tracing::warn!(path = %path.display(), %error, "the database was not closed cleanly");
             drop(connection);
         }
-        drop(lock);
+        if readers_gone {
+            drop(lock);
+        } else {
+            std::mem::forget(lock);
+        }
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {
