@@ -154,6 +154,17 @@ impl Sessions {
         self.shared.unfinished.abort(id)
     }
 
+    /// Why sessions wait for repair, for people; none if none does.
+    pub fn problem(&self) -> Option<String> {
+        let unfinished = &self.shared.unfinished;
+        let count = unfinished.count();
+        let why = || match unfinished.error().failure {
+            Failure::Full => "no space is left for the database; free some".to_owned(),
+            failure => format!("{failure}; the server's log has the cause"),
+        };
+        (count > 0).then(|| format!("{} ({count} sessions wait for repair)", why()))
+    }
+
     fn start_repairs(&self) {
         if self.shared.unfinished.begin() {
             tokio::spawn(self.clone().repair_until_done());

@@ -95,6 +95,21 @@ async fn a_second_opener_learns_who_was_first() {
 }
 
 #[tokio::test]
+async fn a_second_opener_is_refused_under_any_name() {
+    let (place, other) = (filled().await, Place::new());
+    fs::hard_link(place.path(), other.path()).unwrap();
+    let store = place.open();
+    let refused = other.try_open().unwrap_err();
+    assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
+    fs::remove_file(place.directory.path().join("baton.db.lock")).unwrap();
+    let refused = place.try_open().unwrap_err();
+    assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
+    store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(other.open().bounds().await.unwrap(), (1, 103));
+}
+
+#[tokio::test]
 async fn after_closing_everything_fails_clearly() {
     let place = Place::new();
     let store = place.open();
