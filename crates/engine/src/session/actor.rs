@@ -98,7 +98,12 @@ pub(crate) fn spawn(
             // Dropping the inbox tells everybody who asked; they find out that there is no such session.
             Ok(None) => watch.sessions.shared.registry.remove(&id),
             Err(error) => {
-                tracing::warn!(session = %id, %error, "the session could not be opened");
+                if watch.sessions.shared.unfinished.damage(&id).is_some() {
+                    // Tried again and again while the disk is full: the log hears of the first time and of the end.
+                    tracing::debug!(session = %id, %error, "the session could not be repaired yet");
+                } else {
+                    tracing::error!(session = %id, %error, "the session could not be opened");
+                }
                 watch.give_up(match error {
                     Error::Store(error) => error,
                     error => ports::Error::new(Failure::Unavailable, error.to_string()),
@@ -289,7 +294,7 @@ impl Actor {
     }
 
     fn answer_when_idle(&mut self, reply: oneshot::Sender<()>) {
-        // An idle that could not be stored is none: whoever waits is told when the actor gives up.
+        // An idle that could not be stored is none: callers that wait get the error when the actor gives up.
         if self.life.is_busy() || self.broken.is_some() {
             self.idle_waiters.push(reply);
         } else {

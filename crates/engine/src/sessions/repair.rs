@@ -63,6 +63,9 @@ struct Inner {
     sessions: BTreeMap<SessionId, Damage>,
     /// Whether the task that repairs them runs.
     repairing: bool,
+    /// The session that the store had no space for when it was tried last. The next try begins after it: one that
+    /// needs much space must not stand in the way of those that need little.
+    refused: Option<SessionId>,
     /// The last error that made an actor drop its commands.
     error: Option<ports::Error>,
 }
@@ -101,8 +104,12 @@ impl Unfinished {
         })
     }
 
+    /// The sessions, in the order in which they are to be tried.
     fn ids(&self) -> Vec<SessionId> {
-        self.lock().sessions.keys().cloned().collect()
+        let inner = self.lock();
+        let later = |id: &&SessionId| inner.refused.as_ref().is_none_or(|refused| *id > refused);
+        let (later, earlier): (Vec<_>, Vec<_>) = inner.sessions.keys().partition(later);
+        later.into_iter().chain(earlier).cloned().collect()
     }
 
     /// Adds a session. An abort that was noted before is kept.
@@ -156,17 +163,20 @@ impl Sessions {
 
     /// Why sessions wait for repair, for people; none if none does.
     pub fn problem(&self) -> Option<String> {
-        let unfinished = &self.shared.unfinished;
-        let count = unfinished.count();
-        let why = || match unfinished.error().failure {
-            Failure::Full => "no space is left for the database; free some".to_owned(),
-            failure => format!("{failure}; the server's log has the cause"),
+        let inner = self.shared.unfinished.lock();
+        let (count, failure) = (inner.sessions.len(), inner.error.as_ref().map(|error| error.failure));
+        let why = match failure {
+            Some(Failure::Full) => "no space is left for the database; free some".to_owned(),
+            Some(failure) => format!("{failure}; the server's log has the cause"),
+            None => "what the last server left unfinished is being repaired".to_owned(),
         };
-        (count > 0).then(|| format!("{} ({count} sessions wait for repair)", why()))
+        (count > 0).then(|| format!("{why} (sessions that wait for repair: {count})"))
     }
 
     fn start_repairs(&self) {
         if self.shared.unfinished.begin() {
+            let problem = self.problem().unwrap_or_default();
+            tracing::warn!(problem, "sessions wait for repair");
             tokio::spawn(self.clone().repair_until_done());
         }
     }
@@ -182,6 +192,9 @@ impl Sessions {
             let closed = shared.registry.is_closed();
             let repaired = if closed { 0 } else { self.repair_all().await };
             if shared.unfinished.end(closed) {
+                if !closed {
+                    tracing::info!("no session waits for repair any more");
+                }
                 return;
             }
             pause = if repaired > 0 { shared.limits.store_retry } else { (pause * 2).min(MAX_REPAIR_PAUSE) };
@@ -190,17 +203,23 @@ impl Sessions {
 
     /// Tries to repair every session that needs it; how many are in order now.
     async fn repair_all(&self) -> usize {
-        let mut ids = self.shared.unfinished.ids().into_iter();
+        let unfinished = &self.shared.unfinished;
+        let mut ids = unfinished.ids().into_iter();
         let mut repaired = 0;
         // One at a time until the store has taken one: as long as it is full, the others need not try.
         for id in ids.by_ref() {
-            match self.repair(&id).await {
-                Ok(()) => {
+            match timeout(self.shared.limits.recovery, self.repair(&id)).await {
+                Ok(Err(Error::Store(error))) if error.failure == Failure::Full => {
+                    unfinished.lock().refused = Some(id);
+                    return 0;
+                }
+                Ok(Err(_)) => {}
+                Ok(Ok(())) => {
                     repaired += 1;
                     break;
                 }
-                Err(Error::Store(error)) if error.failure == Failure::Full => return 0,
-                Err(_) => {}
+                // Its actor has more to do than to write, such as to read the configuration of its directory.
+                Err(_) => break,
             }
         }
         // Then many at once, so that the store can write them in few transactions.
@@ -235,11 +254,6 @@ impl Sessions {
             shared.unfinished.add(id.clone(), Damage::new(Cause::Died));
         }
         let _ = timeout(shared.limits.recovery, self.repair_all()).await;
-        let left = shared.unfinished.count();
-        if left > 0 {
-            let error = shared.unfinished.error();
-            tracing::warn!(sessions = left, %error, "sessions wait for repair; the server starts without");
-        }
         shared.bus.open();
         self.start_repairs();
         self.keep_deadlines(requests.iter().map(|(_, request)| request.session_id().clone()).collect());

@@ -1,5 +1,5 @@
 //! When the store cannot write for a while, as on a full disk: status and stream agree all the time, every turn gets its
-//! one idle, and everything is put right without anybody asking for it.
+//! one idle, and everything is repaired without a call.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn after_a_full_disk_the_turn_ends_once_and_what_waited_is_run() {
     world.drain();
     assert_eq!(count(&world.story(&session.id), "session.idle"), 0, "an idle that is not stored is none");
     assert_eq!(status(&world, &session).await, Some(SessionStatus::BUSY), "and the status says the same");
-    assert!(world.told("/project", None).await.starts_with("BUSY"), "to whoever connects as well");
+    assert!(world.told("/project", None).await.starts_with("BUSY"), "to a client that connects as well");
     assert!(is_full(&world.sessions.submit(&session.id, PromptInput::text("three")).await));
     assert!(is_full(&world.sessions.wait(&session.id).await));
 
