@@ -103,12 +103,20 @@ impl Actor {
             let answerable = waiting.is_empty() && !damage.aborted;
             self.close_unfinished(over, ending, answerable).await?;
         } else {
+            if damage.aborted {
+                let requests = reads.requests_of(&id).await?;
+                self.unsaved.extend(requests.iter().map(Self::withdrawal));
+            }
             for prompt in over {
                 self.push_prompt_ended(prompt.message, ending.reason);
             }
             self.save(true).await?;
         }
         for prompt in waiting {
+            if self.broken.is_some() {
+                // The actor gives up before it does anything else; what still waits is left to the next one.
+                break;
+            }
             self.take_up(prompt).await?;
         }
         Ok(())

@@ -16,6 +16,10 @@ impl Actor {
     /// Stores the waiting events in one transaction; they are published by it. If that fails they are dropped:
     /// for changes that somebody asked for and can be told about.
     pub(super) async fn save(&mut self, flush: bool) -> Result<(), Error> {
+        if let Some(error) = &self.broken {
+            // Events of a turn that could not be stored wait, and must not be stored with these.
+            return Err(error.clone().into());
+        }
         if self.unsaved.is_empty() {
             return Ok(());
         }
@@ -117,12 +121,12 @@ impl Actor {
 pub(super) fn unstored(failure: Failure) -> MessageError {
     MessageError::unknown(match failure {
         Failure::Full => {
-            "The turn was stopped because no space is left for the database. It ends, and accepted prompts are run, as \
-             soon as some is free"
+            "The turn was stopped because no space is left for the database; the session can be used again as soon as \
+             some is free"
         }
         _ => {
-            "The turn was stopped because the database could not be written; the server's log has the cause. It ends, \
-             and accepted prompts are run, as soon as the database can be written"
+            "The turn was stopped because the database could not be written (the server's log has the cause); the \
+             session can be used again as soon as it can"
         }
     })
 }
