@@ -139,14 +139,16 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         version: facts.version.clone(),
     });
     wakes.open(sessions.clone());
-    let repaired = sessions.recover().await.map_err(|error| {
-        Failure::error(format!(
-            "sessions that a dead server left behind cannot be repaired: {}",
-            chain(&error)
-        ))
+    let unfinished = sessions.recover().await.map_err(|error| {
+        Failure::error(format!("the sessions in the database cannot be read: {}", chain(&error)))
     })?;
-    if repaired > 0 {
-        tracing::info!(sessions = repaired, "repaired what the last server left unfinished");
+    if unfinished > 0 {
+        let left = sessions.stats().unfinished;
+        tracing::info!(
+            repaired = unfinished - left.min(unfinished),
+            left,
+            "the last server left sessions unfinished"
+        );
     }
     let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
     Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })

@@ -11,7 +11,7 @@ mod queue;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use protocol::{Event, EventBody, Part, PartId, SessionId, request::Request};
+use protocol::{Event, EventBody, Part, PartId, SessionId};
 
 pub use frame::Frame;
 use going::Going;
@@ -101,13 +101,9 @@ impl Bus {
         inner.going.alone(true);
     }
 
-    /// Learns of a request that has waited since before the start.
-    pub fn remember(&self, place: &Place, request: &Request) {
-        let asked = match request.clone() {
-            Request::Permission(request) => EventBody::PermissionAsked(request),
-            Request::Question(request) => EventBody::QuestionAsked(request),
-        };
-        self.lock().going.note(place, &asked);
+    /// Learns of a status or a request that has stood in the log since before the start.
+    pub fn remember(&self, place: &Place, event: &EventBody) {
+        self.lock().going.remember(place, event);
     }
 
     /// Says that clients may come.
@@ -135,6 +131,11 @@ impl Bus {
         let unheard = inner.going.unheard(scope.directory.as_ref());
         let open = inner.open.all(scope.directory.as_ref());
         Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
+    }
+
+    /// Whether the stream has told that a session is busy, and not yet that it is idle.
+    pub fn is_busy(&self, session: &SessionId) -> bool {
+        self.lock().going.is_busy(session)
     }
 
     /// The present text of a part, if it is open.

@@ -21,6 +21,8 @@ pub struct Limits {
     pub checkpoint: Duration,
     /// How long to wait between tries when the store cannot write.
     pub store_retry: Duration,
+    /// How long a start waits for the repair of what a dead server left; the rest is repaired while it serves.
+    pub recovery: Duration,
     /// How long a shutdown waits for turns to end.
     pub shutdown: Duration,
 }
@@ -35,6 +37,7 @@ impl Default for Limits {
             request_reply: None,
             checkpoint: Duration::from_millis(500),
             store_retry: Duration::from_millis(250),
+            recovery: Duration::from_millis(500),
             shutdown: Duration::from_secs(4),
         }
     }
@@ -42,6 +45,10 @@ impl Default for Limits {
 
 /// Tries to store what a turn said before the turn is given up.
 pub const STORE_TRIES: u32 = 4;
+/// The longest pause between two tries to repair sessions that could not be written.
+pub const MAX_REPAIR_PAUSE: Duration = Duration::from_secs(5);
+/// Sessions that are repaired at the same time. Their commits share transactions of the store.
+pub const REPAIRS_AT_ONCE: usize = 64;
 /// Prompts that may wait in one session.
 pub const MAX_WAITING: usize = 256;
 /// Parts of one prompt.

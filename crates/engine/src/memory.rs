@@ -78,6 +78,9 @@ impl Memory {
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut Shared) -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(failure) = self.faults.outage() {
+            return Err(Error::new(failure, "the simulation refuses every write"));
+        }
         let mut shared = self.lock();
         if shared.opening == self.opening {
             change(&mut shared)
@@ -196,6 +199,14 @@ impl Reads for Memory {
 
     fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
         self.read(Tables::requests)
+    }
+
+    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>> {
+        self.read(|tables| tables.status(session))
+    }
+
+    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>> {
+        self.read(|tables| tables.requests_of(session))
     }
 
     fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {

@@ -13,6 +13,7 @@ mod note;
 mod prepare;
 mod read;
 mod registry;
+mod repair;
 mod shape;
 mod stream;
 mod turn;
@@ -33,13 +34,15 @@ pub use stream::{Stream, StreamItem};
 
 use crate::{
     Error,
-    bus::{Bus, Place},
+    bus::Bus,
     limits::Limits,
     mint::Mint,
-    ports::{self, Clock, Failure, Log, Random, Reads, Runners, Undo},
+    ports::{Clock, Log, Random, Reads, Runners, Undo},
     session::Command,
 };
 use registry::Registry;
+use repair::Unfinished;
+pub(crate) use repair::{Cause, Damage};
 
 /// What the engine is built from.
 pub struct Parts {
@@ -74,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) version: String,
     pub(crate) registry: Registry,
+    pub(crate) unfinished: Unfinished,
 }
 
 /// All sessions of a server.
@@ -110,28 +114,9 @@ impl Sessions {
     pub fn new(parts: Parts) -> Self {
         let Parts { log, reads, runners, undo, clock, random, bus, limits, version } = parts;
         let mint = Mint::new(clock, random);
-        let registry = Registry::default();
-        Self { shared: Arc::new(Shared { log, reads, runners, undo, mint, bus, limits, version, registry }) }
-    }
-
-    /// Repairs what a dead owner left: closes open turns as interrupted and takes up waiting prompts. To be
-    /// called once, before the first request is served.
-    pub async fn recover(&self) -> Result<usize, Error> {
-        let (_, newest) = self.shared.reads.bounds().await?;
-        self.shared.bus.seed(newest);
-        let unfinished = self.shared.reads.unfinished().await?;
-        for id in &unfinished {
-            self.shared.registry.suspect(id.clone());
-            self.ask(id, Command::Settle).await?;
-        }
-        // Requests that still wait for a person need somebody who keeps their deadlines, and clients to know of them.
-        for (directory, request) in self.shared.reads.requests().await? {
-            let project = self.get(request.session_id()).await?.project_id.into();
-            self.shared.bus.remember(&Place { directory, project }, &request);
-            self.ask(request.session_id(), Command::Settle).await?;
-        }
-        self.shared.bus.open();
-        Ok(unfinished.len())
+        let (registry, unfinished) = (Registry::default(), Unfinished::default());
+        let shared = Shared { log, reads, runners, undo, mint, bus, limits, version, registry, unfinished };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Accepts a prompt: resolves after it is stored for good.
@@ -150,7 +135,9 @@ impl Sessions {
     async fn finished(&self, id: &SessionId, submitted: Submitted) -> Result<MessageWithParts, Error> {
         let Submitted { message, end, .. } = submitted;
         let Some(end) = end else { return Ok(message) };
-        end.await.map_err(|_| Error::Closing)?;
+        if end.await.is_err() {
+            return Err(self.dropped());
+        }
         self.answer(id, message.info.id()).await
     }
 
@@ -165,9 +152,14 @@ impl Sessions {
         }
     }
 
-    /// Stops whatever the session does and waits until it is idle. An idle session is left alone.
+    /// Stops whatever the session does and waits until it is idle. An idle session is left alone. If the store cannot
+    /// write, the error says so, and the abort is applied when it can.
     pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
-        if self.shared.registry.is_live(id) { self.ask(id, Command::Abort).await } else { Ok(()) }
+        let active = self.abort_unfinished(id)
+            || self.shared.registry.is_live(id)
+            // A request that outlived its turn is withdrawn by an abort, too.
+            || !self.shared.reads.requests_of(id).await?.is_empty();
+        if active { self.ask(id, Command::Abort).await } else { Ok(()) }
     }
 
     /// Lets a turn go on without waiting for its children; tells whether there were any.
@@ -246,11 +238,13 @@ impl Sessions {
         // The actor dropped the command: there is no such session, or its store failed.
         Err(match self.shared.reads.session(id).await? {
             None => Error::no_session(id),
-            Some(_) if self.shared.registry.is_closed() => Error::Closing,
-            Some(_) => {
-                ports::Error::new(Failure::Unavailable, "the session could not be written; try again").into()
-            }
+            Some(_) => self.dropped(),
         })
+    }
+
+    /// Why an actor dropped what it was asked for: the server goes down, or the store refused to write.
+    fn dropped(&self) -> Error {
+        if self.shared.registry.is_closed() { Error::Closing } else { self.shared.unfinished.error().into() }
     }
 
     /// The session as an edge shows it.

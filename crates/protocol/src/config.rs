@@ -203,6 +203,9 @@ pub struct Health {
     pub healthy: bool,
     /// Version of the server.
     pub version: String,
+    /// Why nothing can be stored at present, for people; absent while all is well. Reading works all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,

@@ -99,12 +99,21 @@ pub trait Instances: Send + Sync + fmt::Debug {
 
 /// Why something was not changed, for people.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub String);
+pub enum Refused {
+    /// It cannot be changed, or not like this.
+    #[error("{0}")]
+    Unfit(String),
+    /// No space is left for the file.
+    #[error("{0}")]
+    Full(String),
+}
 
 impl From<Refused> for Error {
-    fn from(Refused(message): Refused) -> Self {
-        Self::bad_request(BadRequestKind::Payload, message)
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unfit(message) => Self::bad_request(BadRequestKind::Payload, message),
+            Refused::Full(message) => Self::plain(Fault::Full, message),
+        }
     }
 }
 

@@ -104,13 +104,15 @@ impl Figures {
 impl Collector for Figures {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut out;
-        let Stats { live, waiting, prompts, ended, bus } = &self.engine;
+        let Stats { live, unfinished, waiting, prompts, ended, bus } = &self.engine;
 
         let mut sessions = describe(out, "sessions", "Sessions, by status", Gauge)?;
         for (status, count) in [("idle", self.idle), ("busy", self.busy), ("retry", self.retrying)] {
             sessions.encode_family(&[("status", status)])?.encode_gauge(&count)?;
         }
         gauge(out, "actors", "Sessions that have a task and memory of their own", *live)?;
+        let about = "Sessions that wait for repair because the database cannot be written";
+        gauge(out, "sessions_unfinished", about, *unfinished)?;
         let mut turns = describe(out, "turns_ended", "Turns that ended, by how", Counter)?;
         for (reason, count) in ended {
             let labels = [("reason", reason.as_str())];
@@ -195,6 +197,7 @@ mod tests {
         let figures = Figures {
             engine: Stats {
                 live: 3,
+                unfinished: 2,
                 waiting: 1,
                 prompts: 12,
                 ended: vec![(EndReason::Completed, 8), (EndReason::Aborted, 1)],

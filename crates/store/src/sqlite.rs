@@ -125,9 +125,9 @@ impl Sqlite {
             .name("store-writer".into())
             .spawn(move || {
                 let writer = writer.run(&waiting);
-                // Only the last connection to close can clear the files away, and readers may not write.
-                let _ = readers_gone.recv_timeout(READERS_CLOSING);
-                writer.close();
+                // A query that is still running holds on to a part of the write-ahead log.
+                let readers = readers_gone.recv_timeout(READERS_CLOSING);
+                writer.close(readers == Err(RecvTimeoutError::Disconnected));
                 drop(running);
             })
             .map_err(io("written to: no thread"))?;

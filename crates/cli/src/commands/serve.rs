@@ -56,7 +56,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     logging::start(&target, options.engine.log_level);
     raise_file_limit();
     // The port is taken first, so that a second server gives way before it repairs what is not broken; it is
-    // opened last, so that nobody sees a session in need of repair.
+    // opened last, so that clients rarely see a session in need of repair.
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;

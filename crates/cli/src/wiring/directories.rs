@@ -5,6 +5,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    error::Error as StdError,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -229,7 +231,18 @@ fn unchanged(error: &files::Unchanged) -> Unchanged {
         files::Unchanged::Invalid(invalid) => {
             Invalid { message: error.to_string(), ..unusable(invalid) }.into()
         }
-        _ => Refused(error.to_string()).into(),
+        _ => refused(error).into(),
+    }
+}
+
+fn refused(error: &(dyn StdError + 'static)) -> Refused {
+    let is_full =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    if causes.any(|cause| cause.downcast_ref().is_some_and(is_full)) {
+        Refused::Full(error.to_string())
+    } else {
+        Refused::Unfit(error.to_string())
     }
 }
 
@@ -347,7 +360,7 @@ impl Instances for Directories {
             match timeout(DEADLINE, changed).await {
                 Ok(Ok(Ok(loaded))) => Ok(redacted(&loaded.config)),
                 Ok(Ok(Err(error))) => Err(unchanged(&error)),
-                Ok(Err(error)) => Err(Refused(error.to_string()).into()),
+                Ok(Err(error)) => Err(refused(&error).into()),
                 Err(_) => Err(late("changing the configuration").into()),
             }
         }
@@ -364,8 +377,8 @@ impl Instances for Directories {
         async move {
             match kept.await {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Refused(error.to_string())),
-                Err(error) => Err(Refused(error.to_string())),
+                Ok(Err(error)) => Err(refused(&error)),
+                Err(error) => Err(refused(&error)),
             }
         }
         .boxed()

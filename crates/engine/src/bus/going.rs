@@ -4,7 +4,10 @@
 //! there is more to tell: that turns are over was said when nobody could listen, and a client that is still waiting for
 //! them has no other way to learn of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use protocol::{
     EventBody, Extra, SessionId,
@@ -20,7 +23,9 @@ pub(super) struct Going {
     requests: BTreeMap<String, (Place, EventBody)>,
     /// Nobody can listen yet: what a dead process left is being closed.
     is_alone: bool,
-    /// Sessions that became idle then, and have been since.
+    /// Sessions that were busy when the server started and have not become idle since.
+    left_busy: BTreeSet<SessionId>,
+    /// Sessions that became idle out of everybody's hearing, and have been since.
     unheard: BTreeMap<SessionId, (Place, EventBody)>,
 }
 
@@ -42,15 +47,31 @@ impl Going {
         }
     }
 
+    /// Notes what the log has said since before the start.
+    pub(super) fn remember(&mut self, place: &Place, event: &EventBody) {
+        self.note(place, event);
+        if let EventBody::SessionStatus(it) = event {
+            self.left_busy.insert(it.session_id.clone());
+        }
+    }
+
     fn status(&mut self, change: &StatusChanged, said: (Place, EventBody)) {
         let (session, is_idle) = (&change.session_id, change.status.is_idle());
         self.statuses.remove(session);
         self.unheard.remove(session);
         if !is_idle {
             self.statuses.insert(session.clone(), said);
-        } else if self.is_alone {
+            return;
+        }
+        // A turn of a dead server may be closed only after clients came: those that come later did not hear it.
+        let left_busy = self.left_busy.remove(session);
+        if self.is_alone || left_busy {
             self.unheard.insert(session.clone(), said);
         }
+    }
+
+    pub(super) fn is_busy(&self, session: &SessionId) -> bool {
+        self.statuses.contains_key(session)
     }
 
     pub(super) fn alone(&mut self, is_alone: bool) {
@@ -64,6 +85,7 @@ impl Going {
     /// A deleted session has nothing more to say.
     pub(super) fn forget(&mut self, session: &SessionId) {
         self.statuses.remove(session);
+        self.left_busy.remove(session);
         self.unheard.remove(session);
         self.requests.retain(|_, (_, asked)| asked.session_id() != Some(session));
     }

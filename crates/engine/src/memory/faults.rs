@@ -22,44 +22,64 @@ pub enum Fault {
     DelayAcknowledgement(Duration),
 }
 
-/// A script of faults: each append takes the next one. When the script is over, nothing goes wrong.
+/// What goes wrong: an outage, as long as it lasts, refuses every write; otherwise each append takes the next fault of
+/// a script. When the script is over, nothing goes wrong.
 #[derive(Debug, Default)]
-pub struct Faults {
-    script: Mutex<VecDeque<Option<Fault>>>,
-    reading: Mutex<Duration>,
+pub struct Faults(Mutex<Plan>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    outage: Option<Failure>,
+    script: VecDeque<Option<Fault>>,
+    read_delay: Duration,
 }
 
 impl Faults {
+    /// Refuses every write until [`Faults::end_outage`], as a full disk does.
+    pub fn begin_outage(&self, failure: Failure) {
+        self.plan().outage = Some(failure);
+    }
+
+    /// Lets writes pass again.
+    pub fn end_outage(&self) {
+        self.plan().outage = None;
+    }
+
     /// Adds the same fault for the next `appends` appends to the script.
     pub fn next(&self, appends: usize, fault: Fault) {
-        self.script().extend(std::iter::repeat_n(Some(fault), appends));
+        self.plan().script.extend(std::iter::repeat_n(Some(fault), appends));
     }
 
     /// Lets the next `appends` appends of the script pass unharmed.
     pub fn pass(&self, appends: usize) {
-        self.script().extend(std::iter::repeat_n(None, appends));
+        self.plan().script.extend(std::iter::repeat_n(None, appends));
     }
 
-    /// Drops the rest of the script.
+    /// Ends an outage and drops the rest of the script.
     pub fn clear(&self) {
-        self.script().clear();
+        *self.plan() = Plan::default();
+    }
+
+    pub(super) fn outage(&self) -> Option<Failure> {
+        self.plan().outage
     }
 
     /// Delays the answer to every read from now on. A read still sees the tables as they are when it begins, so
     /// commits can happen between a read and its answer, as they do with a database.
     pub fn slow_reads(&self, delay: Duration) {
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = delay;
+        self.plan().read_delay = delay;
     }
 
     pub(super) fn read_delay(&self) -> Duration {
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan().read_delay
     }
 
     pub(super) fn take(&self) -> Option<Fault> {
-        self.script().pop_front().flatten()
+        let mut plan = self.plan();
+        plan.outage.map(Fault::Refuse).or_else(|| plan.script.pop_front().flatten())
     }
 
-    fn script(&self) -> MutexGuard<'_, VecDeque<Option<Fault>>> {
-        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

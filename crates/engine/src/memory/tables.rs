@@ -257,6 +257,15 @@ impl Tables {
         found.into_iter().map(|(_, directory, request)| (directory, request.clone())).collect()
     }
 
+    pub(super) fn status(&self, session: &SessionId) -> Option<SessionStatus> {
+        self.sessions.get(session)?.status.clone()
+    }
+
+    pub(super) fn requests_of(&self, session: &SessionId) -> Vec<Request> {
+        let row = self.sessions.get(session);
+        row.into_iter().flat_map(|row| &row.requests).map(|(_, request)| request.clone()).collect()
+    }
+
     pub(super) fn prompts(&self, session: &SessionId) -> Vec<OpenPrompt> {
         self.sessions.get(session).map(|row| row.prompts.clone()).unwrap_or_default()
     }

@@ -91,7 +91,7 @@ pub trait Observer: Send + Sync {
 }
 
 /// A store error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{failure}: {message}")]
 pub struct Error {
     /// What callers branch on.

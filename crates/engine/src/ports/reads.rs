@@ -51,8 +51,14 @@ pub trait Reads: Send + Sync {
     /// Every session that is not idle, with its directory.
     fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>>;
 
+    /// The status of one session; none if it is idle.
+    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>>;
+
     /// Every request that waits for a person, with its session's directory, oldest first.
     fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>>;
+
+    /// Requests of one session that wait, oldest first.
+    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>>;
 
     /// What people have allowed for good, in one directory or everywhere, oldest first. At most
     /// [`MAX_APPROVALS`](crate::limits::MAX_APPROVALS) are kept for a directory; the oldest go.

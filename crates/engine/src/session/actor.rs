@@ -30,8 +30,8 @@ use crate::{
     Error,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
-    ports::{Resolved, hooks::Next},
-    sessions::{Sessions, Shared},
+    ports::{self, Failure, Resolved, hooks::Next},
+    sessions::{Cause, Damage, Sessions, Shared},
 };
 
 /// Owns one session while something happens to it.
@@ -78,8 +78,10 @@ pub(super) struct Actor {
     /// Who waits for the session to become idle.
     pub(super) idle_waiters: Vec<oneshot::Sender<()>>,
     pub(super) delete: Option<oneshot::Sender<Result<(), Error>>>,
-    /// The store refused to keep up: this actor can do nothing more.
-    pub(super) broken: bool,
+    /// The session was aborted and its idle is not stored yet: the prompts that were accepted since.
+    pub(super) aborting: Option<Vec<MessageId>>,
+    /// Why the store did not take what this actor had to write: the actor can do nothing more.
+    pub(super) broken: Option<ports::Error>,
 }
 
 /// Starts an actor. It lives until the session is idle and nobody wants anything.
@@ -89,32 +91,45 @@ pub(crate) fn spawn(
     inbox: mpsc::Receiver<Command>,
     myself: mpsc::Sender<Command>,
 ) {
-    let watch = Watch { shared: sessions.shared.clone(), id: id.clone() };
+    let watch = Watch { sessions: sessions.clone(), id: id.clone() };
     tokio::spawn(async move {
         match Actor::boot(sessions, &id, inbox, myself).await {
             Ok(Some(actor)) => Box::pin(actor.work()).await,
             // Dropping the inbox tells everybody who asked; they find out that there is no such session.
-            Ok(None) => watch.shared.registry.remove(&id),
+            Ok(None) => watch.sessions.shared.registry.remove(&id),
             Err(error) => {
-                tracing::error!(session = %id, %error, "the session could not be opened");
-                watch.shared.registry.suspect(id.clone());
-                watch.shared.registry.remove(&id);
+                if watch.sessions.shared.unfinished.damage(&id).is_some() {
+                    // Tried again and again while the disk is full: the log hears of the first time and of the end.
+                    tracing::debug!(session = %id, %error, "the session could not be repaired yet");
+                } else {
+                    tracing::error!(session = %id, %error, "the session could not be opened");
+                }
+                watch.give_up(match error {
+                    Error::Store(error) => error,
+                    error => ports::Error::new(Failure::Unavailable, error.to_string()),
+                });
             }
         }
     });
 }
 
-/// Notices that an actor panicked: the next command starts a fresh one, which repairs the session.
+/// Notices that an actor panicked: a fresh one repairs the session.
 struct Watch {
-    shared: Arc<Shared>,
+    sessions: Sessions,
     id: SessionId,
+}
+
+impl Watch {
+    fn give_up(&self, error: ports::Error) {
+        self.sessions.needs_repair(self.id.clone(), Damage::new(Cause::Died), error);
+        self.sessions.shared.registry.remove(&self.id);
+    }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.registry.suspect(self.id.clone());
-            self.shared.registry.remove(&self.id);
+            self.give_up(ports::Error::new(Failure::Unavailable, "the session's actor panicked; try again"));
         }
     }
 }
@@ -137,8 +152,8 @@ impl Actor {
 
     async fn work(mut self) {
         loop {
-            if self.broken {
-                return self.give_up();
+            if let Some(error) = self.broken.take() {
+                return self.give_up(error);
             }
             if !self.life.is_busy() {
                 if let Some(reply) = self.delete.take() {
@@ -268,6 +283,7 @@ impl Actor {
 
     async fn stop(&mut self, stop: Stop, reply: Option<oneshot::Sender<()>>) {
         if stop == Stop::Abort {
+            self.aborting = Some(Vec::new());
             self.withdraw_orphans();
             self.flush().await;
         }
@@ -278,9 +294,11 @@ impl Actor {
     }
 
     fn answer_when_idle(&mut self, reply: oneshot::Sender<()>) {
-        if self.life.is_busy() {
+        // An idle that could not be stored is none: callers that wait get the error when the actor gives up.
+        if self.life.is_busy() || self.broken.is_some() {
             self.idle_waiters.push(reply);
         } else {
+            self.aborting = None;
             let _ = reply.send(());
         }
     }

@@ -5,19 +5,35 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageError, MessageId, SessionId, SessionStatus,
     event::{PromptEnded, SessionOnly, StatusChanged},
-    request::Request,
 };
 use tokio::sync::mpsc;
 
-use super::{actor::Actor, command::Command, orphans::survivor};
+use super::{actor::Actor, command::Command, orphans::survivor, write::unstored};
 use crate::{
     Error,
     bus::Place,
     lifecycle::{Input, Lifecycle},
     ports::{OpenPrompt, Page, Resolved, Wanted},
-    sessions::Sessions,
+    sessions::{Cause, Damage, Sessions},
     transcript::{Emit, close},
 };
+
+/// How a repair ends a turn.
+struct Ending {
+    reason: EndReason,
+    error: MessageError,
+}
+
+impl Ending {
+    fn of(damage: &Damage) -> Self {
+        let (reason, error) = match damage.cause {
+            _ if damage.aborted => (EndReason::Aborted, MessageError::aborted()),
+            Cause::Died => (EndReason::Interrupted, MessageError::interrupted()),
+            Cause::Unstored(failure) => (EndReason::Error, unstored(failure)),
+        };
+        Self { reason, error }
+    }
+}
 
 impl Actor {
     pub(super) async fn boot(
@@ -60,10 +76,12 @@ impl Actor {
             idle_waiters: Vec::new(),
             delete: None,
             tally: None,
-            broken: false,
+            aborting: None,
+            broken: None,
         };
-        if shared.registry.take_suspect(id) {
-            actor.repair().await?;
+        if let Some(damage) = shared.unfinished.damage(id) {
+            actor.repair(&damage).await?;
+            shared.unfinished.repaired(id);
         }
         if !actor.life.is_busy() {
             actor.adopt_orphans().await?;
@@ -72,42 +90,69 @@ impl Actor {
     }
 
     /// Ends the turn that the last owner never ended, with its one idle, then takes up what still waits.
-    async fn repair(&mut self) -> Result<(), Error> {
+    async fn repair(&mut self, damage: &Damage) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
         let prompts = reads.prompts(&id).await?;
-        let running = reads.statuses().await?.into_iter().any(|(session, _, _)| session == id);
-        let (started, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(|prompt| prompt.started);
-        if running || !started.is_empty() {
-            self.close_interrupted(started, waiting.is_empty()).await?;
+        let ends = |prompt: &OpenPrompt| {
+            prompt.started || (damage.aborted && !damage.spared.contains(&prompt.message))
+        };
+        let (over, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(ends);
+        let ending = Ending::of(damage);
+        if reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started) {
+            let answerable = waiting.is_empty() && !damage.aborted;
+            self.close_unfinished(over, ending, answerable).await?;
+        } else {
+            if damage.aborted {
+                let requests = reads.requests_of(&id).await?;
+                self.unsaved.extend(requests.iter().map(Self::withdrawal));
+            }
+            for prompt in over {
+                self.push_prompt_ended(prompt.message, ending.reason);
+            }
+            self.save(true).await?;
         }
         for prompt in waiting {
+            if self.broken.is_some() {
+                // The actor gives up before it does anything else; what still waits is left to the next one.
+                break;
+            }
             self.take_up(prompt).await?;
         }
         Ok(())
     }
 
-    /// `last` tells that nothing follows, so that what waits for a person may go on waiting.
-    async fn close_interrupted(&mut self, started: Vec<OpenPrompt>, last: bool) -> Result<(), Error> {
+    /// `answerable` tells that nothing follows, so that what waits for a person may go on waiting.
+    async fn close_unfinished(
+        &mut self,
+        over: Vec<OpenPrompt>,
+        ending: Ending,
+        answerable: bool,
+    ) -> Result<(), Error> {
         let id = self.session.id.clone();
-        let reads = self.shared().reads.clone();
-        let requests = reads.requests().await?.into_iter().map(|(_, request)| request);
-        let requests: Vec<Request> = requests.filter(|request| *request.session_id() == id).collect();
-        let kept = survivor(self.root.is_some() || !last, requests.iter());
+        let shared = self.sessions.shared.clone();
+        let requests = shared.reads.requests_of(&id).await?;
+        let kept = survivor(self.root.is_some() || !answerable, requests.iter());
         let withdrawn = requests.iter().filter(|request| Some(*request) != kept);
         self.unsaved.extend(withdrawn.map(Self::withdrawal));
-        let open = reads.open(&id).await?;
-        let mut emit = Emit::new(id.clone(), &self.shared().mint);
-        close(open, Some(&MessageError::interrupted()), &mut emit);
-        emit.error(MessageError::interrupted());
-        let closed = emit.into_events();
-        self.unsaved.extend(closed);
-        let reason = EndReason::Interrupted;
-        for prompt in started {
-            self.push_prompt_ended(prompt.message, reason);
+        let mut open = shared.reads.open(&id).await?;
+        // The words since the last checkpoint are lost with a process, and not with an actor.
+        for part in open.iter_mut().flat_map(|message| &mut message.parts).filter(|part| part.is_open()) {
+            if let Some(text) = shared.bus.open_text(&part.id) {
+                part.set_text(text);
+            }
         }
-        self.push_idle(reason);
-        self.save(true).await
+        let mut emit = Emit::new(id.clone(), &shared.mint);
+        close(open, Some(&ending.error), &mut emit);
+        emit.error(ending.error);
+        self.unsaved.extend(emit.into_events());
+        for prompt in over {
+            self.push_prompt_ended(prompt.message, ending.reason);
+        }
+        self.push_idle(ending.reason);
+        self.save(true).await?;
+        shared.registry.count_end(ending.reason);
+        Ok(())
     }
 
     /// A prompt that was accepted and not started: a person's is worked on now, a parent's is pointless
@@ -162,7 +207,6 @@ impl Actor {
 
     /// The idle pair: the only place that makes one.
     pub(super) fn push_idle(&mut self, reason: EndReason) {
-        self.shared().registry.count_end(reason);
         self.push_status(SessionStatus::idle(reason));
         let session_id = self.session.id.clone();
         self.unsaved.push(EventBody::SessionIdle(SessionOnly { session_id, extra: Extra::new() }));

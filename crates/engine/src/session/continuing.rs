@@ -250,7 +250,9 @@ impl Actor {
         }));
         // Counted for good before anything runs: a crash must not give the round back.
         self.flush().await;
-        self.launch(run, transcript, last.resolved, None);
+        if self.broken.is_none() {
+            self.launch(run, transcript, last.resolved, None);
+        }
         true
     }
 

@@ -31,7 +31,7 @@ use crate::{
 /// Things to do once the events before them are stored and published.
 enum After {
     Prompt(MessageId, EndReason),
-    Idle,
+    Idle(EndReason),
 }
 
 impl Actor {
@@ -59,6 +59,9 @@ impl Actor {
                 Effect::Start { run, prompt } => {
                     self.push_started(&prompt);
                     self.flush().await;
+                    if self.broken.is_some() {
+                        return;
+                    }
                     self.start(run, prompt);
                 }
                 Effect::Consult { run } => {
@@ -86,13 +89,17 @@ impl Actor {
                     self.note_refusal(reason).await;
                     (self.tally, self.last, self.pause, self.answer) = (None, None, None, None);
                     self.push_idle(reason);
-                    after.push(After::Idle);
+                    after.push(After::Idle(reason));
                 }
                 // Asked for where the answer is used: see `said`.
                 Effect::Record | Effect::Joined(_) => {}
             }
         }
         self.flush().await;
+        if self.broken.is_some() {
+            // Nothing of this has happened as long as it is not stored.
+            return;
+        }
         for after in after {
             match after {
                 After::Prompt(prompt, reason) => {
@@ -100,7 +107,9 @@ impl Actor {
                         let _ = waiter.send(reason);
                     }
                 }
-                After::Idle => {
+                After::Idle(reason) => {
+                    self.shared().registry.count_end(reason);
+                    self.aborting = None;
                     for waiter in self.idle_waiters.drain(..) {
                         let _ = waiter.send(());
                     }
@@ -237,7 +246,7 @@ impl Actor {
         }));
     }
 
-    fn stop_child(&self, child: SessionId) {
+    pub(super) fn stop_child(&self, child: SessionId) {
         let sessions = self.sessions.clone();
         tokio::spawn(async move {
             if let Err(error) = sessions.abort(&child).await {
@@ -316,6 +325,9 @@ impl Actor {
                     running.touched(interval);
                 }
                 self.flush().await;
+                if self.broken.is_some() {
+                    return;
+                }
                 shared.bus.publish(Some(&self.place), &shared.mint.event(body));
             }
         }

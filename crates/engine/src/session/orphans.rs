@@ -42,9 +42,8 @@ impl Actor {
     /// Takes over what a turn of another life left. A live turn's requests are never in the store at this point.
     pub(super) async fn adopt_orphans(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + self.shared().limits.request;
-        let waiting = self.shared().reads.requests().await?.into_iter().map(|(_, request)| request);
-        let own = waiting.filter(|request| *request.session_id() == self.session.id);
-        self.orphans = own.map(|request| Orphan { request, deadline }).collect();
+        let own = self.shared().reads.requests_of(&self.session.id).await?;
+        self.orphans = own.into_iter().map(|request| Orphan { request, deadline }).collect();
         Ok(())
     }
 

@@ -198,7 +198,9 @@ impl Actor {
             .collect();
         self.resolve(&answers);
         self.flush().await;
-        self.hand_out(answers);
+        if self.broken.is_none() {
+            self.hand_out(answers);
+        }
     }
 
     /// Withdraws every request; the events wait for the next flush. When the server goes down, one that is all the
@@ -236,6 +238,9 @@ impl Actor {
             let saved = self.approvals(&pending.request, &answer, &[]);
             self.unsaved.extend(resolution(&pending.request, &answer, saved));
             self.flush().await;
+            if self.broken.is_some() {
+                return;
+            }
             let _ = pending.reply.send(answer);
         }
     }

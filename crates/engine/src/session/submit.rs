@@ -106,6 +106,7 @@ impl Actor {
             return Ok((Submitted { message, end: None, after }, None));
         }
         self.shared().registry.count_prompt();
+        self.aborting.iter_mut().for_each(|since| since.push(id.clone()));
         self.resolved.insert(id.clone(), resolved);
         self.note_origin(&id, origin);
         if errand {

@@ -1,19 +1,25 @@
 //! Saving what the actor says, and what to do when that fails.
 
-use protocol::EndReason;
+use protocol::{EventBody, Extra, MessageError, event::SessionFailed};
 use tokio::time::Instant;
 
 use super::{actor::Actor, command::Command};
 use crate::{
     Error,
+    lifecycle::{Effect, Input, Stop},
     limits::STORE_TRIES,
     ports::{self, Commit, Failure},
+    sessions::{Cause, Damage},
 };
 
 impl Actor {
     /// Stores the waiting events in one transaction; they are published by it. If that fails they are dropped:
     /// for changes that somebody asked for and can be told about.
     pub(super) async fn save(&mut self, flush: bool) -> Result<(), Error> {
+        if let Some(error) = &self.broken {
+            // Events of a turn that could not be stored wait, and must not be stored with these.
+            return Err(error.clone().into());
+        }
         if self.unsaved.is_empty() {
             return Ok(());
         }
@@ -22,34 +28,29 @@ impl Actor {
         let appended = self.append(commit).await;
         // Only a full disk is known to have left no trace. After anything else the next actor looks what the
         // store really holds.
-        self.broken |= appended.as_ref().is_err_and(|error| error.failure != Failure::Full);
+        self.broken = appended.as_ref().err().filter(|error| error.failure != Failure::Full).cloned();
         appended.map_err(Error::from)
     }
 
     /// Stores the waiting events of a turn. There is nobody to complain to, so it tries again for a while; if
     /// the store stays out of order, the actor is broken.
     pub(super) async fn flush(&mut self) {
-        if self.unsaved.is_empty() || self.broken {
+        if self.unsaved.is_empty() || self.broken.is_some() {
             return;
         }
         let commit = self.commit(false);
         for attempt in 1..=STORE_TRIES {
             match self.append(commit.clone()).await {
-                Ok(()) => {
-                    self.unsaved.clear();
-                    return;
-                }
+                Ok(()) => return self.unsaved.clear(),
                 Err(error) if error.failure == Failure::Conflict || attempt == STORE_TRIES => {
                     tracing::error!(session = %self.session.id, %error, "the turn could not be stored and is given up");
-                    self.broken = true;
+                    self.broken = Some(error);
+                    return;
                 }
                 Err(error) => {
                     tracing::warn!(session = %self.session.id, %error, attempt, "storing failed; trying again");
                     tokio::time::sleep(self.shared().limits.store_retry).await;
                 }
-            }
-            if self.broken {
-                return;
             }
         }
     }
@@ -67,7 +68,7 @@ impl Actor {
     }
 
     async fn append(&mut self, commit: Commit) -> Result<(), ports::Error> {
-        let appended = self.shared().log.append(commit).await?;
+        let appended = self.shared().append(commit).await?;
         self.head = appended.head;
         Ok(())
     }
@@ -85,31 +86,47 @@ impl Actor {
         }
     }
 
-    /// The store is out of order: stop everything, tell who listens that the session is idle, and leave the
-    /// rest to the next actor, which repairs the session from what was stored.
-    pub(super) fn give_up(mut self) {
+    /// The store does not take what the turn says: stops everything and leaves the session to a repair, which ends the
+    /// turn from what was stored. Nothing is said to be idle before that is stored, so callers that wait for it are
+    /// told the error instead.
+    pub(super) fn give_up(mut self, error: ports::Error) {
         self.run.take(); // dropping it stops the runner
-        let shared = self.sessions.shared.clone();
+        let (sessions, id) = (self.sessions.clone(), self.session.id.clone());
+        let shared = &sessions.shared;
         shared.registry.count_waiting(self.life.waiting(), 0);
-        shared.registry.suspect(self.session.id.clone());
-        if self.life.is_busy() {
-            self.push_idle(EndReason::Error);
+        // The actor cannot know whether its last commit was stored; the bus does.
+        if shared.bus.is_busy(&id) {
+            let error = Some(unstored(error.failure));
+            let failed = SessionFailed { session_id: Some(id.clone()), error, extra: Extra::new() };
+            shared.bus.publish(Some(&self.place), &shared.mint.event(EventBody::SessionError(failed)));
         }
-        for body in std::mem::take(&mut self.unsaved) {
-            shared.bus.publish(Some(&self.place), &shared.mint.event(body));
-        }
-        shared.registry.remove(&self.session.id);
-        while let Ok(command) = self.inbox.try_recv() {
-            // Whoever wanted it to stop has it stopped; the others are told to try again.
-            if let Command::Abort(reply) | Command::Interrupt(reply) = command {
-                self.idle_waiters.push(reply);
+        let (aborted, spared) = (self.aborting.is_some(), self.aborting.take().unwrap_or_default());
+        let damage = Damage { cause: Cause::Unstored(error.failure), aborted, spared };
+        for effect in self.life.step(Input::Stop(Stop::Abort)) {
+            if let Effect::StopChild((child, _)) = effect {
+                self.stop_child(child);
             }
         }
-        for waiter in self.prompt_waiters.into_values().flatten() {
-            let _ = waiter.send(EndReason::Error);
-        }
-        for waiter in self.idle_waiters {
-            let _ = waiter.send(());
+        sessions.needs_repair(id.clone(), damage, error);
+        shared.registry.remove(&id);
+        while let Ok(command) = self.inbox.try_recv() {
+            if matches!(command, Command::Abort(_) | Command::Delete(_)) {
+                sessions.abort_unfinished(&id);
+            }
         }
     }
+}
+
+/// The error of a turn that was stopped because the store did not take what it said.
+pub(super) fn unstored(failure: Failure) -> MessageError {
+    MessageError::unknown(match failure {
+        Failure::Full => {
+            "The turn was stopped because no space is left for the database; the session can be used again as soon as \
+             some is free"
+        }
+        _ => {
+            "The turn was stopped because the database could not be written (the server's log has the cause); the \
+             session can be used again as soon as it can"
+        }
+    })
 }

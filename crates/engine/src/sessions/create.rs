@@ -193,7 +193,7 @@ impl Sessions {
             events,
             flush: true,
         };
-        self.shared.log.append(commit).await?;
+        self.shared.append(commit).await?;
         Ok(())
     }
 }

@@ -27,6 +27,11 @@ impl Sessions {
     /// Waits until a session is idle.
     pub async fn wait(&self, id: &SessionId) -> Result<(), Error> {
         self.get(id).await?;
-        if self.shared.registry.is_live(id) { self.ask(id, Command::Wait).await } else { Ok(()) }
+        let unfinished = self.shared.unfinished.damage(id).is_some();
+        if unfinished || self.shared.registry.is_live(id) {
+            self.ask(id, Command::Wait).await
+        } else {
+            Ok(())
+        }
     }
 }

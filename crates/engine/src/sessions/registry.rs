@@ -1,7 +1,7 @@
 //! Which actors are alive, and what they have counted.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
@@ -23,8 +23,6 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Registry {
     actors: Mutex<HashMap<SessionId, mpsc::Sender<Command>>>,
-    /// Sessions whose last owner died or gave up: the next actor repairs them first.
-    suspects: Mutex<HashSet<SessionId>>,
     closed: AtomicBool,
     ended: [AtomicU64; EndReason::ALL.len()],
     waiting: AtomicI64,
@@ -36,6 +34,8 @@ pub(crate) struct Registry {
 pub struct Stats {
     /// Sessions with something going on.
     pub live: usize,
+    /// Sessions that wait for repair, because the store could not write.
+    pub unfinished: usize,
     /// Prompts that wait for their turn.
     pub waiting: i64,
     /// Prompts accepted since the start.
@@ -53,14 +53,6 @@ impl Registry {
 
     pub(super) fn is_live(&self, id: &SessionId) -> bool {
         self.lock().contains_key(id)
-    }
-
-    pub(crate) fn suspect(&self, id: SessionId) {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-    }
-
-    pub(crate) fn take_suspect(&self, id: &SessionId) -> bool {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
     /// Lets an actor go, unless a command reached it meanwhile. Commands are put into the inbox under the same
@@ -133,6 +125,7 @@ impl Sessions {
         let ended = EndReason::ALL.iter().zip(&registry.ended);
         Stats {
             live: registry.lock().len(),
+            unfinished: self.shared.unfinished.count(),
             waiting: registry.waiting.load(Ordering::Relaxed),
             prompts: registry.prompts.load(Ordering::Relaxed),
             ended: ended.map(|(reason, count)| (*reason, count.load(Ordering::Relaxed))).collect(),

@@ -1,7 +1,7 @@
-//! When the store fails: nothing is promised that is not kept, and nobody is left with a spinner.
+//! When the store fails for a moment: nothing is promised that is not kept. Longer outages are in `outages`.
 
 use engine::{Error, memory::faults::Fault, ports::Failure};
-use protocol::{EventBody, Message, prompt::PromptInput};
+use protocol::{Message, prompt::PromptInput};
 
 use crate::harness::World;
 
@@ -27,22 +27,6 @@ async fn a_short_outage_in_a_turn_is_waited_out() {
     world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     world.drain();
     assert!(world.story(&session.id).contains(&"IDLE(completed)".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_long_outage_ends_the_turn_visibly_and_the_session_is_repaired() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.memory.faults().pass(2);
-    world.memory.faults().next(50, Fault::Refuse(Failure::Unavailable));
-    world.submit(&session, "x").await;
-    world.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
-    world.drain();
-    assert!(world.story(&session.id).contains(&"IDLE(error)".to_owned()));
-    world.memory.faults().clear();
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
-    assert!(matches!(answer.info, Message::Assistant(it) if it.error.is_none()));
-    assert!(world.sessions.statuses(None).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

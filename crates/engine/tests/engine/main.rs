@@ -18,6 +18,7 @@ mod going;
 mod harness;
 mod hooks;
 mod orphans;
+mod outages;
 mod prompts;
 mod recovery;
 mod requests;

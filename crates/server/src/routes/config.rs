@@ -28,13 +28,13 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/config", "config.get", config).summary("Get the configuration, without its secrets"),
         Route::patch("/config", "config.update", change)
             .summary("Change the configuration of a project; turns go on")
-            .faults(&[Fault::Configuration]),
+            .faults(&[Fault::Configuration, Fault::Full]),
         Route::get("/global/config", "global.config.get", user_config)
             .summary("Get the configuration that counts everywhere, without its secrets")
             .faults(&[Fault::Configuration]),
         Route::patch("/global/config", "global.config.update", change_user)
             .summary("Change the configuration that counts everywhere; turns go on")
-            .faults(&[Fault::Configuration]),
+            .faults(&[Fault::Configuration, Fault::Full]),
         Route::get("/config/providers", "config.providers", providers)
             .summary("List the providers that can be used, and their models"),
     ]

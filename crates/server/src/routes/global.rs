@@ -24,7 +24,8 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn health(State(app): State<App>) -> Json<Health> {
-    Json(Health { healthy: true, version: app.facts.version.clone(), extra: Rest::NONE })
+    let version = app.facts.version.clone();
+    Json(Health { healthy: true, version, problem: app.sessions.problem(), extra: Rest::NONE })
 }
 
 async fn dispose(State(app): State<App>) -> Json<bool> {

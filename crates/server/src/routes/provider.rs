@@ -30,9 +30,13 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(&[Fault::LogIn]),
         Route::post("/provider/{providerID}/oauth/callback", "provider.oauth.callback", complete)
             .summary("Complete a login")
-            .faults(&[Fault::LogIn]),
-        Route::put("/auth/{providerID}", "auth.set", log_in).summary("Keep a provider's key"),
-        Route::delete("/auth/{providerID}", "auth.remove", log_out).summary("Remove a provider's key"),
+            .faults(&[Fault::LogIn, Fault::Full]),
+        Route::put("/auth/{providerID}", "auth.set", log_in)
+            .summary("Keep a provider's key")
+            .faults(&[Fault::Full]),
+        Route::delete("/auth/{providerID}", "auth.remove", log_out)
+            .summary("Remove a provider's key")
+            .faults(&[Fault::Full]),
     ]
 }
 

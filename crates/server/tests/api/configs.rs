@@ -54,7 +54,8 @@ impl Instances for Wiring {
             Some("invalid") => {
                 Err(Invalid { path: Some("/a/opencode.json".into()), message: "line 3".into() }.into())
             }
-            Some("refused") => Err(Refused("not like this".into()).into()),
+            Some("refused") => Err(Refused::Unfit("not like this".into()).into()),
+            Some("full") => Err(Refused::Full("no space is left".into()).into()),
             _ => Ok(Value::Object(change.clone())),
         };
         self.asked.lock().unwrap().push((directory.map(ToOwned::to_owned), change.into()));
@@ -131,6 +132,8 @@ async fn what_is_not_changed_is_told_and_not_announced() {
             (&refused["name"], &refused["data"]["message"]),
             (&json!("BadRequest"), &json!("not like this"))
         );
+        let full = world.expect(507, "PATCH", path, json!({ "model": "full" })).await;
+        assert_eq!(full["name"], "InsufficientStorage");
         world.expect(200, "PATCH", path, json!({})).await;
         world.expect(400, "PATCH", path, json!([])).await;
         world.expect(400, "PATCH", path, None).await;

@@ -120,6 +120,8 @@ async fn answers(subject: &Subject) -> Vec<String> {
         ask!(reads.open(&session));
         ask!(reads.todos(&session));
         ask!(reads.prompts(&session));
+        ask!(reads.status(&session));
+        ask!(reads.requests_of(&session));
         ask!(reads.last_answer(&session, None));
         for limit in [None, Some(2)] {
             ask!(reads.messages(&session, Page { before: None, limit }));

@@ -6,12 +6,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File},
     io::{self, Read},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirBuilderExt, OpenOptionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -125,7 +122,6 @@ enum Found {
 /// Opens or creates the database at an absolute path, alone, and brings its tables up to date.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     inspect(path)?;
-    let io = |doing| move |source| OpenError::Io { path: path.to_path_buf(), doing, source };
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| OpenError::Io {
             path: directory.to_path_buf(),
@@ -135,17 +131,11 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     }
     let lock = Lock::take(path).map_err(|refused| match refused {
         Refused::Held(pid) => OpenError::Locked { path: path.to_path_buf(), pid },
-        Refused::Io(source) => io("locked")(source),
+        Refused::HeldElsewhere => OpenError::Locked { path: path.to_path_buf(), pid: None },
+        Refused::Io(doing, source) => OpenError::Io { path: path.to_path_buf(), doing, source },
     })?;
     // Once more: until the lock was ours, another server may have been at work on the file.
     let found = inspect(path)?;
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(io("opened for writing"))?;
     if matches!(found, Found::Settled) {
         let frozen = Connection::open_with_flags(
             immutable(path),

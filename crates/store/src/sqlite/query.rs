@@ -205,21 +205,37 @@ pub(super) fn statuses(connection: &Connection) -> Result<Vec<(SessionId, Arc<st
         .collect()
 }
 
+pub(super) fn status(connection: &Connection, session: &SessionId) -> Result<Option<SessionStatus>> {
+    connection
+        .prepare_cached("SELECT body FROM status WHERE session = ?1")?
+        .query_row([session.as_str()], |row| json(row, 0))
+        .optional()
+}
+
 pub(super) fn requests(connection: &Connection) -> Result<Vec<(Arc<str>, Request)>> {
     connection
         .prepare_cached(
             "SELECT session.directory, request.kind, request.body
              FROM request JOIN session ON session.id = request.session ORDER BY request.asked",
         )?
-        .query_map([], |row| {
-            let request = if row.get_ref(1)?.as_str()? == PERMISSION {
-                Request::Permission(json(row, 2)?)
-            } else {
-                Request::Question(json(row, 2)?)
-            };
-            Ok((row.get(0)?, request))
-        })?
+        .query_map([], |row| Ok((row.get(0)?, request(row, 1)?)))?
         .collect()
+}
+
+pub(super) fn requests_of(connection: &Connection, session: &SessionId) -> Result<Vec<Request>> {
+    connection
+        .prepare_cached("SELECT kind, body FROM request WHERE session = ?1 ORDER BY asked")?
+        .query_map([session.as_str()], |row| request(row, 0))?
+        .collect()
+}
+
+/// A request from two columns, of which the first is its kind.
+fn request(row: &Row<'_>, kind: usize) -> Result<Request> {
+    Ok(if row.get_ref(kind)?.as_str()? == PERMISSION {
+        Request::Permission(json(row, kind + 1)?)
+    } else {
+        Request::Question(json(row, kind + 1)?)
+    })
 }
 
 pub(super) fn approvals(connection: &Connection, directory: Option<&str>) -> Result<Vec<Approval>> {

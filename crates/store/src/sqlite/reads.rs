@@ -74,6 +74,16 @@ impl Reads for Sqlite {
         self.read(query::requests)
     }
 
+    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>> {
+        let session = session.clone();
+        self.read(move |connection| query::status(connection, &session))
+    }
+
+    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>> {
+        let session = session.clone();
+        self.read(move |connection| query::requests_of(connection, &session))
+    }
+
     fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {
         let directory = directory.map(str::to_owned);
         self.read(move |connection| query::approvals(connection, directory.as_deref()))

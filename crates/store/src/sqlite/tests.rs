@@ -1,6 +1,7 @@
 //! What is peculiar to a file on a disk: opening and refusing, grouping and filling up, forgetting.
 
 mod forgetting;
+mod full;
 mod opening;
 mod writing;
 

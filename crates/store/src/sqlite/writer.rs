@@ -17,7 +17,7 @@ use std::{
 
 use engine::ports::{Appended, Clock, Error, Observer};
 use protocol::{ApprovalId, project::ProjectNote};
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
@@ -356,15 +356,25 @@ impl Writer {
         }
     }
 
-    /// Leaves the file tidy, and free for the next server.
-    pub(super) fn close(mut self) {
+    /// Moves everything into the file and gives it free for the next server. The emptied write-ahead log and its shared
+    /// memory stay beside it: on a disk that is full by then, the next start could not create them. If a query is still running, the lock is kept until the
+    /// process ends: dropping it would take the reader's own lock away (see [`Lock`]).
+    pub(super) fn close(mut self, readers_gone: bool) {
         self.move_log("TRUNCATE");
         let Self { connection, path, lock, .. } = self;
+        // Only the checkpoint of the last connection to close removes the files, and ours is done.
+        if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::debug!(path = %path.display(), %error, "the write-ahead log is removed");
+        }
         if let Err((connection, error)) = connection.close() {
             tracing::warn!(path = %path.display(), %error, "the database was not closed cleanly");
             drop(connection);
         }
-        drop(lock);
+        if readers_gone {
+            drop(lock);
+        } else {
+            std::mem::forget(lock);
+        }
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

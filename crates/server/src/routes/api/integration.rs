@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     App, Error,
+    error::Fault,
     extract::{Body, Directory, Params},
     instance::Here,
     openapi::Route,
@@ -29,9 +30,11 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/api/integration/{integrationID}", "v2.integration.get", get)
             .summary("Get the ways into a provider"),
         Route::post("/api/integration/{integrationID}/connect/key", "v2.integration.connect.key", connect)
-            .summary("Keep a provider's key"),
+            .summary("Keep a provider's key")
+            .faults(&[Fault::Full]),
         Route::delete("/api/credential/{credentialID}", "v2.credential.remove", disconnect)
-            .summary("Remove a provider's key"),
+            .summary("Remove a provider's key")
+            .faults(&[Fault::Full]),
     ]
 }
 

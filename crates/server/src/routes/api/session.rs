@@ -50,10 +50,12 @@ pub(super) fn routes() -> Vec<Route> {
             .stores(),
         Route::post("/api/session/{sessionID}/wait", "v2.session.wait", wait)
             .summary("Wait until the session is idle")
-            .faults(&[Fault::NotFound, Fault::Closing]),
+            .faults(missing)
+            .stores(),
         Route::post("/api/session/{sessionID}/interrupt", "v2.session.interrupt", interrupt)
             .summary("Stop what the session does, and wait until it has")
-            .faults(&[Fault::NotFound, Fault::Closing]),
+            .faults(missing)
+            .stores(),
         Route::post("/api/session/{sessionID}/revert/stage", "v2.session.revert.stage", stage)
             .summary("Undo from a message on; not while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])

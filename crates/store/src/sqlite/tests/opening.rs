@@ -33,17 +33,21 @@ async fn a_reopened_database_has_everything() {
 }
 
 #[tokio::test]
-async fn closing_leaves_one_tidy_file() {
+async fn closing_moves_everything_into_one_file_and_keeps_room_for_the_next_start() {
+    let tidy = |place: &Place| {
+        let files = place.files();
+        let (database, log) = (&files["baton.db"], &files["baton.db-wal"]);
+        !database.is_empty() && log.is_empty() && place.directory.path().join("baton.db-shm").exists()
+    };
     let place = filled().await;
-    assert_eq!(place.files().keys().collect::<Vec<_>>(), ["baton.db"]);
+    assert!(tidy(&place));
     let store = place.open();
     store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
     for _ in 0..READERS * 2 {
         store.bounds().await.unwrap();
     }
     drop(store);
-    assert_eq!(place.files().keys().collect::<Vec<_>>(), ["baton.db"], "dropping closes as well");
-    assert!(!place.directory.path().join("baton.db-shm").exists());
+    assert!(tidy(&place), "dropping closes as well");
     assert_eq!(place.open().bounds().await.unwrap(), (1, 103));
 }
 
@@ -92,6 +96,21 @@ async fn a_second_opener_learns_who_was_first() {
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
     store.close().await.unwrap();
     place.open();
+}
+
+#[tokio::test]
+async fn a_second_opener_is_refused_under_any_name() {
+    let (place, other) = (filled().await, Place::new());
+    fs::hard_link(place.path(), other.path()).unwrap();
+    let store = place.open();
+    let refused = other.try_open().unwrap_err();
+    assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
+    fs::remove_file(place.directory.path().join("baton.db.lock")).unwrap();
+    let refused = place.try_open().unwrap_err();
+    assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
+    store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(other.open().bounds().await.unwrap(), (1, 103));
 }
 
 #[tokio::test]
