@@ -82,7 +82,7 @@ struct Connections {
     router: Router,
     own_user_only: bool,
     places: Arc<Places>,
-    /// Connections whose user is being looked up.
+    /// Connections whose user is being looked up, or that wait for a place.
     arrivals: Arc<Semaphore>,
     /// Connections that are being told that there is no place for them.
     refusals: Arc<Semaphore>,
@@ -146,8 +146,8 @@ impl Connections {
         };
         let source = peer.source().await;
         let is_welcome = !self.own_user_only || peer.is_own_user().await;
+        let place = if is_welcome { self.places.take(source).await } else { Err(Refusal::OtherUser) };
         drop(arrival);
-        let place = if is_welcome { self.places.take(source) } else { Err(Refusal::OtherUser) };
         match place {
             Ok(place) => {
                 if let Err(error) = converse(stream, peer, place, self.router, self.finish).await {

@@ -5,7 +5,7 @@ use std::{
     io,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -36,6 +36,9 @@ use crate::security::Peer;
 const LOOK: Duration = Duration::from_secs(1);
 /// After this long without a word from a client, and then this often, the kernel asks it whether it is there.
 const PROBE: Duration = Duration::from_secs(15);
+
+/// Bytes of an answer that are sent before other tasks get their turn.
+const SLICE: usize = 64 * 1024;
 
 /// Answers the calls of one connection until the client leaves, `finish` is cancelled or the place is needed.
 pub(super) async fn converse(
@@ -117,14 +120,14 @@ async fn answer(
     let mut response = router.oneshot(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         occupied.keep();
-        return Ok(response.map(|body| Answer { body, _occupied: None }));
+        return Ok(response.map(|body| Answer::new(body, None)));
     }
     if is_event_stream(&response)
         && let Err(refusal) = occupied.stream()
     {
         response = refusal.replace(response);
     }
-    Ok(response.map(|body| Answer { body, _occupied: Some(occupied) }))
+    Ok(response.map(|body| Answer::new(body, Some(occupied))))
 }
 
 fn is_event_stream(response: &Response<Body>) -> bool {
@@ -132,10 +135,19 @@ fn is_event_stream(response: &Response<Body>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// A response body that keeps its connection from being idle.
+/// A response body that keeps its connection from being idle. It lets other tasks run after every [`SLICE`]:
+/// compressing a large answer takes CPU time, and a client that reads fast never makes it wait.
 struct Answer {
     body: Body,
+    /// Bytes since other tasks could run.
+    sent: usize,
     _occupied: Option<Occupied>,
+}
+
+impl Answer {
+    fn new(body: Body, occupied: Option<Occupied>) -> Self {
+        Self { body, sent: 0, _occupied: occupied }
+    }
 }
 
 impl hyper::body::Body for Answer {
@@ -146,7 +158,14 @@ impl hyper::body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.sent >= SLICE {
+            self.sent = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.sent += frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -169,4 +188,36 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     sockopt::set_tcp_user_timeout(stream, u32::try_from(WRITE_STALL.as_millis()).unwrap_or(0))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures::{FutureExt, stream};
+    use hyper::body::Body as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_answer_lets_others_run() {
+        let frames = (0..33).map(|_| Ok::<_, Infallible>(Bytes::from(vec![0; SLICE / 16])));
+        let mut answer = Answer::new(Body::from_stream(stream::iter(frames)), None);
+        let mut counts = Vec::new();
+        loop {
+            let mut count = 0;
+            let ended = loop {
+                match poll_fn(|context| Pin::new(&mut answer).poll_frame(context)).now_or_never() {
+                    Some(Some(_)) => count += 1,
+                    Some(None) => break true,
+                    None => break false,
+                }
+            };
+            counts.push(count);
+            if ended {
+                break;
+            }
+        }
+        assert_eq!(counts, [16, 16, 1]);
+    }
 }

@@ -7,6 +7,7 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
@@ -28,7 +32,9 @@ const MIN_CONNECTIONS: usize = 4;
 const RESERVED_FILES: u64 = 48;
 /// A connection that has been idle for less than this is not closed for another: its first call may be on its
 /// way.
-const FRESH: Duration = Duration::from_secs(1);
+const FRESH: Duration = Duration::from_millis(250);
+/// How long a newcomer waits for connections that were asked to leave.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// How many connections a server holds, and how they are shared.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +91,8 @@ pub(super) struct Places {
     held: Mutex<Held>,
     /// The log says once that places ran out, and again when they run out after there was room.
     is_full: AtomicBool,
+    /// Wakes newcomers that wait for a place.
+    left: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -135,15 +143,31 @@ pub(super) struct Occupied(Option<Arc<Place>>);
 
 impl Places {
     pub(super) fn new(capacity: Capacity) -> Arc<Self> {
-        Arc::new(Self { capacity, held: Mutex::default(), is_full: AtomicBool::new(false) })
+        let (held, is_full, left) = Default::default();
+        Arc::new(Self { capacity, held, is_full, left })
     }
 
-    /// A place for a connection, if there is one or one can be made.
-    pub(super) fn take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+    /// A place for a connection, if there is one or one can be made. Waits for connections that were asked to
+    /// leave.
+    pub(super) async fn take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+        let deadline = Instant::now() + LEAVING;
+        let taken = loop {
+            let mut left = pin!(self.left.notified());
+            // It counts from here on, so that nothing is missed between looking and waiting.
+            left.as_mut().enable();
+            let taken = self.try_take(source);
+            if taken.is_ok() || !self.lock().is_anyone_leaving() || timeout_at(deadline, left).await.is_err()
+            {
+                break taken;
+            }
+        };
+        self.report(taken.as_ref().err());
+        taken
+    }
+
+    fn try_take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
         let mut held = self.lock();
-        let taken = self.make_room(&mut held, source);
-        self.report(&held, taken.as_ref().err());
-        taken?;
+        self.make_room(&mut held, source)?;
         let id = held.next;
         held.next += 1;
         let leave = CancellationToken::new();
@@ -180,8 +204,8 @@ impl Places {
         if made { Ok(()) } else { Err(Refusal::Full { connections }) }
     }
 
-    fn report(&self, held: &Held, refusal: Option<&Refusal>) {
-        let connections = held.connections.len();
+    fn report(&self, refusal: Option<&Refusal>) {
+        let connections = self.lock().connections.len();
         if let Some(refusal) = refusal {
             if !self.is_full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(connections, reason = %refusal, "refusing connections");
@@ -211,6 +235,10 @@ impl Held {
         connection.state = State::Leaving;
         connection.leave.cancel();
         true
+    }
+
+    fn is_anyone_leaving(&self) -> bool {
+        self.connections.values().any(|connection| connection.state == State::Leaving)
     }
 
     /// Changes a connection's state and the number of streams with it.
@@ -258,6 +286,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.lock().remove(self.id);
+        self.places.left.notify_waiters();
     }
 }
 
@@ -270,8 +299,9 @@ impl Occupied {
         let source = held.connections.get(&place.id).map(|connection| connection.source);
         let own = source.and_then(|source| held.sources.get(&source)).map_or(0, |count| count.streams);
         if held.streams >= capacity.streams() || own >= capacity.streams_of_one() {
+            drop(held);
             let refusal = Refusal::Streams { streams: capacity.streams_of_one() };
-            place.places.report(&held, Some(&refusal));
+            place.places.report(Some(&refusal));
             return Err(refusal);
         }
         held.change(place.id, State::Stream);

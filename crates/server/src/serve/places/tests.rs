@@ -31,13 +31,13 @@ async fn the_longest_idle_connection_of_the_greediest_makes_room() {
     let places = places(8);
     let mut taken = Vec::new();
     for source in [OTHER, OTHER, OWNER, OWNER, OWNER, OWNER, OWNER, OTHER] {
-        taken.push(places.take(source).unwrap());
+        taken.push(places.try_take(source).unwrap());
         advance(Duration::from_millis(1)).await;
     }
-    assert!(places.take(OTHER).is_err(), "all are fresh");
+    assert!(places.try_take(OTHER).is_err(), "all are fresh");
     advance(FRESH).await;
     let _busy = taken[2].occupy();
-    let newcomer = places.take(OTHER).unwrap();
+    let newcomer = places.try_take(OTHER).unwrap();
     let asked: Vec<usize> = (0..taken.len()).filter(|at| taken[*at].leave.is_cancelled()).collect();
     assert_eq!(asked, [3], "the owner's first is busy");
     assert!(!newcomer.leave.is_cancelled());
@@ -47,16 +47,16 @@ async fn the_longest_idle_connection_of_the_greediest_makes_room() {
 async fn one_source_never_holds_all_places() {
     let places = places(8);
     let mut calls = Vec::new();
-    while let Ok(place) = places.take(OTHER) {
+    while let Ok(place) = places.try_take(OTHER) {
         calls.push(place.occupy());
     }
     assert_eq!(calls.len(), 6);
-    assert_eq!(places.take(OTHER).unwrap_err(), Refusal::Share { connections: 6 });
-    let owner = [places.take(OWNER).unwrap(), places.take(OWNER).unwrap()];
+    assert_eq!(places.try_take(OTHER).unwrap_err(), Refusal::Share { connections: 6 });
+    let owner = [places.try_take(OWNER).unwrap(), places.try_take(OWNER).unwrap()];
     let _busy = owner.each_ref().map(Place::occupy);
-    assert_eq!(places.take(Source::Unknown).unwrap_err(), Refusal::Full { connections: 8 });
+    assert_eq!(places.try_take(Source::Unknown).unwrap_err(), Refusal::Full { connections: 8 });
     calls.pop();
-    assert!(places.take(Source::Unknown).is_ok(), "a place that was given back is free");
+    assert!(places.try_take(Source::Unknown).is_ok(), "a place that was given back is free");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn streams_leave_room_for_calls() {
     let places = places(16);
     let mut streams = Vec::new();
     let refusal = loop {
-        let place = places.take(OWNER).unwrap();
+        let place = places.try_take(OWNER).unwrap();
         let call = place.occupy();
         match call.stream() {
             Ok(()) => streams.push(call),
@@ -72,9 +72,9 @@ async fn streams_leave_room_for_calls() {
         }
     };
     assert_eq!((streams.len(), refusal), (10, Refusal::Streams { streams: 10 }));
-    assert!(places.take(OWNER).is_ok(), "an ordinary call of the same user");
+    assert!(places.try_take(OWNER).is_ok(), "an ordinary call of the same user");
     streams.pop();
-    let place = places.take(OWNER).unwrap();
+    let place = places.try_take(OWNER).unwrap();
     assert!(place.occupy().stream().is_ok(), "a stream that ended makes room for another");
 }
 
@@ -83,23 +83,39 @@ async fn a_connection_that_was_asked_to_leave_is_not_asked_twice_and_few_linger(
     let places = places(16);
     let mut taken = Vec::new();
     for source in [OTHER, OWNER] {
-        taken.extend((0..8).map(|_| places.take(source).unwrap()));
+        taken.extend((0..8).map(|_| places.try_take(source).unwrap()));
     }
     advance(FRESH).await;
     for _ in 0..places.capacity.spare() {
-        taken.push(places.take(OTHER).unwrap());
+        taken.push(places.try_take(OTHER).unwrap());
     }
     assert_eq!(taken.iter().filter(|place| place.leave.is_cancelled()).count(), places.capacity.spare());
-    assert_eq!(places.take(OTHER).unwrap_err(), Refusal::Full { connections: 16 });
+    assert_eq!(places.try_take(OTHER).unwrap_err(), Refusal::Full { connections: 16 });
     taken.clear();
     assert!(places.lock().connections.is_empty() && places.lock().sources.is_empty());
     assert_eq!(places.lock().streams, 0);
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_newcomer_waits_for_a_connection_that_is_leaving_but_not_for_ever() {
+    let places = places(4);
+    let mut taken: Vec<_> = (0..3).map(|_| places.try_take(OWNER).unwrap()).collect();
+    advance(FRESH).await;
+    // Each asks one of the first three to leave, which these do not do yet.
+    taken.extend((0..3).map(|_| places.try_take(OWNER).unwrap()));
+    advance(FRESH).await;
+    let start = Instant::now();
+    assert_eq!(places.take(OWNER).await.unwrap_err(), Refusal::Full { connections: 4 });
+    assert!(start.elapsed() >= LEAVING);
+    let leave = async { drop(taken.remove(0)) };
+    let (newcomer, ()) = tokio::join!(places.take(OWNER), leave);
+    assert!(newcomer.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_socket_that_speaks_another_protocol_stays_a_stream_until_it_closes() {
     let places = places(16);
-    let place = places.take(OWNER).unwrap();
+    let place = places.try_take(OWNER).unwrap();
     place.occupy().keep();
     assert_eq!(places.lock().streams, 1);
     drop(place);
