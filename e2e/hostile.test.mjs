@@ -81,6 +81,32 @@ describe("a hostile page", () => {
   test("another port of a name that only looks like this machine", () =>
     attempt({ ...JSON_BODY, origin: `http://localhost.evil.example:${baton.port}` }, 403))
 
+  test("another port of this machine", async () => {
+    for (const host of ["localhost", "127.0.0.1", "[::1]"]) {
+      await attempt({ ...JSON_BODY, origin: `http://${host}:5173`, "sec-fetch-site": "same-site" }, 403)
+    }
+  })
+
+  test("images, scripts, links and forms, which browsers send without an origin", async () => {
+    const reads = ["/mcp", "/command", "/experimental/resource", "/vcs/status", "/file/status", "/event", "/doc", "/global/health"]
+    for (const site of ["cross-site", "same-site"]) {
+      await attempt({ ...JSON_BODY, "sec-fetch-site": site, "sec-fetch-mode": "no-cors" }, 403)
+      for (const target of reads) {
+        for (const mode of ["no-cors", "navigate"]) {
+          const headers = { "sec-fetch-site": site, "sec-fetch-mode": mode }
+          const answer = await call(baton, { target, headers })
+          assert.equal(answer.status, 403, `${site} ${mode} ${target}`)
+          assert.match(JSON.parse(answer.body).message, /--cors/)
+        }
+      }
+    }
+    // The person typed the address, or this server's own page calls.
+    for (const site of ["none", "same-origin"]) {
+      const answer = await call(baton, { headers: { "sec-fetch-site": site } })
+      assert.equal(answer.status, 200, site)
+    }
+  })
+
   test("a name that was made to lead here", async () => {
     const host = `evil.example:${baton.port}`
     await attempt({ ...JSON_BODY, host }, 403)
@@ -113,7 +139,16 @@ describe("a hostile page", () => {
     const target = `/pty/${terminal.id}/connect`
     const own = `http://127.0.0.1:${baton.port}`
     const host = `evil.example:${baton.port}`
-    for (const headers of [{ origin: EVIL }, { origin: "null" }, { host }, { host, origin: `http://${host}` }]) {
+    const foreign = [
+      { origin: EVIL },
+      { origin: "null" },
+      { origin: "http://localhost:5173" },
+      { "sec-fetch-site": "cross-site" },
+      { origin: own, "sec-fetch-site": "same-site" },
+      { host },
+      { host, origin: `http://${host}` },
+    ]
+    for (const headers of foreign) {
       for (const address of [target, `/api${target}`]) {
         assert.equal((await open(baton, address, headers)).status, 403, JSON.stringify(headers))
       }
@@ -125,7 +160,7 @@ describe("a hostile page", () => {
       assert.equal(refused.status, 403, "and one that it has stolen does not help")
     }
     const { status, socket } = await open(baton, target, { origin: own })
-    assert.equal(status, 101, "a page of this machine gets in")
+    assert.equal(status, 101, "a page of this server gets in")
     socket.send("hello\n")
     await socket.until(({ text }) => text.includes("hello"), "what was typed")
     socket.leave()

@@ -47,9 +47,9 @@ describe("a server without a password", () => {
     assert.equal(await sessions(), before, "nothing was made")
   })
 
-  test("pages of this machine may, and are told so by name", async () => {
-    const origin = "http://localhost:3000"
-    const { status, headers } = await call(baton, { headers: { origin } })
+  test("the server's own pages may, and are told so by name", async () => {
+    const origin = new URL(baton.url).origin
+    const { status, headers } = await call(baton, { headers: { origin, "sec-fetch-site": "same-origin" } })
     assert.equal(status, 200)
     assert.equal(headers["access-control-allow-origin"], origin, "never a wildcard")
     const asking = { origin, "access-control-request-method": "POST", "access-control-request-headers": "content-type" }
@@ -76,6 +76,17 @@ describe("a server without a password", () => {
     const { stdout } = await promisify(execFile)(process.execPath, ["--eval", script], nobody)
     assert.equal(stdout.trim(), "401")
   })
+})
+
+test("--cors lets in the pages of a development server, and of no other port", async () => {
+  const origin = "http://localhost:5173"
+  const baton = await Baton.start({ args: ["--cors", origin] })
+  const { status, headers } = await call(baton, { headers: { origin, "sec-fetch-site": "same-site" } })
+  assert.equal(status, 200)
+  assert.equal(headers["access-control-allow-origin"], origin)
+  assert.equal((await call(baton, { headers: { origin: "http://localhost:5174" } })).status, 403)
+  assert.equal((await call(baton, { headers: { "sec-fetch-site": "same-site" } })).status, 403, "an image has no origin")
+  await baton.stop()
 })
 
 describe("a server with a password", () => {

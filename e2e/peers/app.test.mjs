@@ -129,7 +129,7 @@ describe("the web app", () => {
     assert.equal((await get("/pty", here)).length, 1)
     const { ticket } = await post("/pty/{ptyID}/connect-token", { ...at, headers: { "x-opencode-ticket": "1" } })
     const query = new URLSearchParams({ directory: baton.directory, cursor: "0", ticket })
-    const { status, socket } = await open(baton, `/pty/${ptyID}/connect?${query}`, { origin: "http://localhost:3000" })
+    const { status, socket } = await open(baton, `/pty/${ptyID}/connect?${query}`, { origin: new URL(baton.url).origin })
     assert.equal(status, 101)
     socket.send("typed\n")
     await socket.until(({ text }) => text === "typed\r\ntyped\r\n", "what was typed")

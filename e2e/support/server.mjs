@@ -76,8 +76,9 @@ export class World {
 
 // A running server.
 export class Baton {
-  static async start({ world, port = 0, args = [], env = {} } = {}) {
-    const baton = new Baton(world ?? (await World.create()), { args, env })
+  // `files` is how many files the process may have open.
+  static async start({ world, port = 0, args = [], env = {}, files } = {}) {
+    const baton = new Baton(world ?? (await World.create()), { args, env, files })
     await baton.begin(port)
     return baton
   }
@@ -91,9 +92,11 @@ export class Baton {
   }
 
   async begin(port = this.port) {
-    const { args, env } = this.options
-    const command = ["serve", "--port", String(port), "--data-dir", this.world.data, ...args]
-    const child = spawn(binary, command, {
+    const { args, env, files } = this.options
+    const limit = files ? ["/bin/sh", "-c", `ulimit -n ${files} && exec "$@"`, "sh"] : []
+    const serve = [binary, "serve", "--port", String(port), "--data-dir", this.world.data, ...args]
+    const [program, ...command] = [...limit, ...serve]
+    const child = spawn(program, command, {
       cwd: this.world.project,
       env: this.world.env(env),
       stdio: ["ignore", "pipe", "pipe"],

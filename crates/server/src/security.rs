@@ -1,18 +1,19 @@
 //! Who may talk to this server: a layer around every route, found or not.
 //!
-//! A call passes three doors. Its `Host` must be a name this server goes by, or a page of a name that was
-//! pointed at the loopback address (DNS rebinding) could read everything. Its `Origin`, if it has one, must
-//! be a page that is allowed here; otherwise any page in the person's browser could start a shell. And the
-//! caller must be the user this server runs as, or know the password.
+//! A call passes three checks. Its `Host` must be a name this server goes by, or a page of a name that was
+//! pointed at the loopback address (DNS rebinding) could read everything. The page that makes it, if a browser
+//! says that there is one (`Origin`, `Sec-Fetch-Site`), must be allowed; otherwise any page in the user's
+//! browser could start a shell. And the caller must be the user this server runs as, or know the password.
 
 #[cfg(target_os = "linux")]
 mod diagnosis;
+mod guesses;
 mod origin;
 mod password;
 mod peer;
 mod sockets;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -23,12 +24,15 @@ use axum::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use protocol::{
     Rest,
-    wire_error::{TaggedError, WireError},
+    wire_error::{NamedError, TaggedError, WireError},
 };
+use serde_json::json;
 
-use crate::terminals::Tickets;
+use crate::{error::Fault, terminals::Tickets};
+use guesses::Guesses;
 pub use password::Credentials;
 pub use peer::Peer;
+pub(crate) use peer::Source;
 
 /// How long a browser may remember the answer to a preflight, in seconds.
 const PREFLIGHT_AGE: &str = "86400";
@@ -37,10 +41,15 @@ const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 /// What a page may read of an answer beyond the ordinary.
 const EXPOSED_HEADERS: &str = "x-next-cursor, link";
 
+/// The refusal of a caller that is neither the server's user nor has to know a password.
+pub(crate) const OTHER_USER: &str =
+    "this server was started without a password and serves only the user it runs as";
+
 /// Who may talk to a server.
 #[derive(Debug, Clone)]
 pub struct Policy {
     credentials: Option<Credentials>,
+    guesses: Arc<Guesses>,
     tickets: Tickets,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -62,9 +71,20 @@ pub enum Error {
 }
 
 impl Policy {
-    /// The policy of a server on the loopback interface: its own user, local names, local pages.
+    /// The policy of a server on the loopback interface: its own user, local names, its own pages.
     pub fn local() -> Self {
-        Self { credentials: None, tickets: Tickets::default(), hosts: Vec::new(), origins: Vec::new() }
+        Self {
+            credentials: None,
+            guesses: Arc::default(),
+            tickets: Tickets::default(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// Whether only the user this server runs as may connect, because there is no password.
+    pub fn is_own_user_only(&self) -> bool {
+        self.credentials.is_none()
     }
 
     /// Everybody needs these, the server's own user included.
@@ -139,6 +159,8 @@ enum Refusal {
     Origin,
     /// The origin, if there is one, is allowed: its page may learn that a password is wanted.
     Stranger(&'static str),
+    /// Too many wrong passwords; how long to wait.
+    Guessing(Duration),
 }
 
 async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
@@ -156,48 +178,104 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
         return Ok(Admitted::Preflight(page.clone()));
     }
     if let Some(credentials) = &policy.credentials {
-        return if credentials.are_in(call) || policy.tickets.open(&call.uri) {
-            Ok(Admitted::Call)
-        } else {
-            Err(Refusal::Stranger("this server wants a user name and a password"))
-        };
+        return check_password(policy, credentials, call, peer).await;
     }
     match peer {
         Some(peer) if peer.is_own_user().await => Ok(Admitted::Call),
-        _ => Err(Refusal::Stranger(
-            "this server was started without a password and serves only the user it runs as",
-        )),
+        _ => Err(Refusal::Stranger(OTHER_USER)),
     }
+}
+
+/// Admits a call with the password, or with a ticket in its place.
+///
+/// The server's own user never waits for having been wrong: such a process could do more than guess. Nor does a
+/// connection whose last password was right, so that one client behind a proxy does not lock out another.
+async fn check_password(
+    policy: &Policy,
+    credentials: &Credentials,
+    call: &Parts,
+    peer: Option<&Peer>,
+) -> Result<Admitted, Refusal> {
+    const WANTED: &str = "this server wants a user name and a password";
+    if policy.tickets.open(&call.uri) {
+        return Ok(Admitted::Call);
+    }
+    let given = password::given(call).ok_or(Refusal::Stranger(WANTED))?;
+    let (source, is_own) = match peer {
+        Some(peer) => (peer.source().await, peer.is_own_user().await),
+        None => (Source::Unknown, false),
+    };
+    let is_exempt = is_own || peer.is_some_and(Peer::has_proved);
+    if let Some(wait) = policy.guesses.wait(source).filter(|_| !is_exempt) {
+        return Err(Refusal::Guessing(wait));
+    }
+    let is_right = credentials.match_token(&given);
+    if let Some(peer) = peer {
+        peer.prove(is_right);
+    }
+    if is_right {
+        return Ok(Admitted::Call);
+    }
+    if !is_own {
+        policy.guesses.wrong(source);
+    }
+    Err(Refusal::Stranger(WANTED))
 }
 
 impl Refusal {
     fn answer(self, call: &Parts) -> Response {
+        let tagged = |status, error| (status, WireError::Tagged(error));
+        let wait = if let Self::Guessing(wait) = &self { Some(*wait) } else { None };
         let (status, error) = match self {
-            Self::Host => (
+            Self::Host => tagged(
                 StatusCode::FORBIDDEN,
                 forbidden("this server does not go by that name; --allow-host adds names it goes by"),
             ),
-            Self::Origin => (
+            Self::Origin => tagged(
                 StatusCode::FORBIDDEN,
-                forbidden("pages of this origin may not call here; --cors adds origins that may"),
+                forbidden(
+                    "this page may not call here; --cors adds origins whose pages may, for example \
+                     --cors http://localhost:5173",
+                ),
             ),
-            Self::Stranger(message) => (
+            Self::Stranger(message) => tagged(
                 StatusCode::UNAUTHORIZED,
                 TaggedError::Unauthorized { message: message.to_owned(), extra: Rest::NONE },
             ),
+            Self::Guessing(wait) => (StatusCode::TOO_MANY_REQUESTS, too_many_guesses(wait)),
         };
         let remote = call.extensions.get::<Peer>().map(Peer::remote);
         tracing::info!(%status, ?remote, ?error, "refused a call");
-        let mut response = (status, Json(WireError::Tagged(error))).into_response();
+        let mut response = (status, Json(error)).into_response();
+        let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             let basic = HeaderValue::from_static("Basic realm=\"Secure Area\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, basic);
-            if let Some(page) = origin::of(&call.headers) {
-                share(response.headers_mut(), page.clone());
-            }
+            headers.insert(header::WWW_AUTHENTICATE, basic);
+        }
+        if let Some(wait) = wait {
+            headers.insert(header::RETRY_AFTER, whole_seconds(wait).into());
+        }
+        if status != StatusCode::FORBIDDEN
+            && let Some(page) = origin::of(&call.headers)
+        {
+            share(headers, page.clone());
         }
         response
     }
+}
+
+fn too_many_guesses(wait: Duration) -> WireError {
+    let seconds = whole_seconds(wait);
+    let message = format!(
+        "too many wrong passwords came from your address; the next one is looked at in {seconds} seconds"
+    );
+    let (name, data) = (Fault::Overloaded.name().into(), json!({ "message": message }));
+    WireError::Named(NamedError::Other { name, data })
+}
+
+/// A wait in seconds, rounded up so that a caller does not come back too early.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 fn forbidden(message: &str) -> TaggedError {

@@ -1,53 +1,67 @@
 //! The accept loop: bounded connections in, and a way out that takes five seconds at most.
 
+mod connection;
+mod places;
+mod refusal;
+mod socket;
 mod stall;
 
-use std::{io, pin::pin, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
-use http::Request;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::ServiceExt;
 
 use crate::security::Peer;
-use stall::Stalling;
+use connection::converse;
+use places::Places;
+pub use places::{Capacity, MAX_CONNECTIONS};
+use refusal::Refusal;
 
-/// Connections at a time; more wait in the kernel's queue until one is closed.
-pub const MAX_CONNECTIONS: usize = 4_096;
 /// How long a client may take to say what it wants, and how long a connection may do nothing between calls.
 pub const HEADER_READ: Duration = Duration::from_secs(30);
 /// How long a client may leave a write blocked before it is taken for dead.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
-/// What a connection may hold back in memory, and the longest head of a call.
-pub const MAX_BUFFER: usize = 64 * 1024;
+/// What a connection may hold back in memory.
+const MAX_BUFFER: usize = 64 * 1024;
+/// The longest head of a call, in bytes. A longer one is answered with 431.
+pub const MAX_HEAD: usize = 64 * 1024;
 /// How long to wait when no connection can be accepted, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// From the signal to the last connection; what remains of five seconds is for the store.
 pub const DRAIN: Duration = Duration::from_millis(4_500);
 
+/// Who may connect to a server, and how many.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Admission {
+    /// How many connections there may be.
+    pub capacity: Capacity,
+    /// Whether connections of other users get no place. Their calls would be refused anyway; without a place,
+    /// they cannot keep the server's own user out by connecting often.
+    pub own_user_only: bool,
+}
+
 /// Serves until `stop` resolves, then lets calls that have begun come to their end.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    serve_and_close(listener, router, stop, async {}).await;
+    serve_and_close(listener, router, Admission::default(), stop, async {}).await;
 }
 
 /// Serves until `stop` resolves. Then nothing more is accepted, idle connections are closed, and `close` runs:
-/// it has to end what keeps calls and event streams going. Whoever is still there after [`DRAIN`] is cut off.
+/// it has to end what keeps calls and event streams going. Connections that are left after [`DRAIN`] are cut off.
 pub async fn serve_and_close(
     listener: TcpListener,
     router: Router,
+    admission: Admission,
     stop: impl Future<Output = ()>,
     close: impl Future<Output = ()>,
 ) {
-    let connections = Connections::default();
+    let connections = Connections::new(router, admission);
     tokio::select! {
-        () = connections.accept(listener, router) => {}
+        () = connections.accept(listener) => {}
         () = stop => {}
     }
     connections.finish.cancel();
@@ -62,8 +76,16 @@ pub async fn serve_and_close(
     connections.cut.cancel();
 }
 
-#[derive(Default)]
+/// Cheap to clone.
+#[derive(Clone)]
 struct Connections {
+    router: Router,
+    own_user_only: bool,
+    places: Arc<Places>,
+    /// Connections whose user is being looked up, or that wait for a place.
+    arrivals: Arc<Semaphore>,
+    /// Connections that are being told that there is no place for them.
+    refusals: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Finish the call that is being answered, then close.
     finish: CancellationToken,
@@ -72,70 +94,78 @@ struct Connections {
 }
 
 impl Connections {
-    async fn accept(&self, listener: TcpListener, router: Router) {
-        let places = std::sync::Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    fn new(router: Router, Admission { capacity, own_user_only }: Admission) -> Self {
+        Self {
+            router,
+            own_user_only,
+            places: Places::new(capacity),
+            arrivals: Arc::new(Semaphore::new(capacity.spare())),
+            refusals: Arc::new(Semaphore::new(capacity.spare())),
+            tasks: TaskTracker::new(),
+            finish: CancellationToken::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    async fn accept(&self, listener: TcpListener) {
+        let mut is_failing = false;
         // The semaphore is never closed, so this goes on until it is dropped.
-        while let Ok(place) = places.clone().acquire_owned().await {
+        while let Ok(arrival) = self.arrivals.clone().acquire_owned().await {
             match listener.accept().await {
-                Ok((stream, _)) => self.start(stream, router.clone(), place),
+                Ok((stream, _)) => {
+                    is_failing = false;
+                    self.start(stream, arrival);
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "could not accept a connection");
+                    if !is_failing {
+                        tracing::warn!(%error, "could not accept a connection");
+                    }
+                    is_failing = true;
+                    self.places.make_file();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    fn start(&self, stream: TcpStream, router: Router, place: OwnedSemaphorePermit) {
-        let (finish, cut) = (self.finish.clone(), self.cut.clone());
+    fn start(&self, stream: TcpStream, arrival: OwnedSemaphorePermit) {
+        let (connections, cut) = (self.clone(), self.cut.clone());
         self.tasks.spawn(async move {
-            let ended = tokio::select! {
-                ended = converse(stream, router, finish) => ended,
-                () = cut.cancelled() => Ok(()),
-            };
-            if let Err(error) = ended {
-                tracing::debug!(error = %error, "a connection broke");
+            tokio::select! {
+                () = connections.welcome(stream, arrival) => {}
+                () = cut.cancelled() => {}
             }
-            drop(place);
         });
     }
-}
 
-/// Answers the calls of one connection.
-async fn converse(
-    stream: TcpStream,
-    router: Router,
-    finish: CancellationToken,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    prepare(&stream)?;
-    let peer = Peer::new(stream.peer_addr()?, stream.local_addr()?);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        router.clone().oneshot(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ)
-        .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(Stalling::new(stream, WRITE_STALL)), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => return Ok(ended?),
-        () = finish.cancelled() => {}
+    /// Gives a connection a place and answers its calls, or tells it why it gets none.
+    async fn welcome(self, stream: TcpStream, arrival: OwnedSemaphorePermit) {
+        let peer = match ends(&stream) {
+            Ok(peer) => peer,
+            Err(error) => return tracing::debug!(%error, "a connection broke"),
+        };
+        let source = peer.source().await;
+        let is_welcome = !self.own_user_only || peer.is_own_user().await;
+        let place = if is_welcome { self.places.take(source).await } else { Err(Refusal::OtherUser) };
+        drop(arrival);
+        match place {
+            Ok(place) => {
+                if let Err(error) = converse(stream, peer, place, self.router, self.finish).await {
+                    tracing::debug!(%error, "a connection broke");
+                }
+            }
+            // When too many are refused at once, the others are closed without a word.
+            Err(refusal) => {
+                if let Ok(_permit) = self.refusals.try_acquire() {
+                    refusal.answer(stream).await;
+                }
+            }
+        }
     }
-    connection.as_mut().graceful_shutdown();
-    Ok(connection.await?)
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // A delta is small and late is worse than many.
-    stream.set_nodelay(true)?;
-    // A peer that vanished without a word does not fill the buffer, so no write blocks: the kernel has to
-    // give up on it.
-    #[cfg(target_os = "linux")]
-    rustix::net::sockopt::set_tcp_user_timeout(stream, u32::try_from(WRITE_STALL.as_millis()).unwrap_or(0))?;
-    Ok(())
+fn ends(stream: &TcpStream) -> io::Result<Peer> {
+    Ok(Peer::new(stream.peer_addr()?, stream.local_addr()?))
 }
 
 #[cfg(test)]

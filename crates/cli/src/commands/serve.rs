@@ -11,7 +11,7 @@ use ::channels::gateway::Gateway;
 use server::{
     App, Router, metrics, router,
     security::{self, Policy},
-    serve::serve_and_close,
+    serve::{Admission, Capacity, serve_and_close},
     terminals::Terminals,
 };
 use store::files::Places;
@@ -54,7 +54,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
         logging::Target::File(&places.log)
     };
     logging::start(&target, options.engine.log_level);
-    raise_file_limit();
+    let capacity = Capacity::of_files(raise_file_limit());
+    let admission = Admission { capacity, own_user_only: policy.is_own_user_only() };
     // The port is taken first, so that a second server gives way before it repairs what is not broken; it is
     // opened last, so that clients rarely see a session in need of repair.
     let (socket, host) = bind(&options, &policy).await?;
@@ -68,7 +69,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     };
     match ready.await {
         Ok((listener, address, gateway)) => {
-            run(engine, listener, &address, policy, gateway, signals).await;
+            let serving = Serving { listener, admission, policy };
+            run(engine, serving, &address, gateway, signals).await;
             Ok(Exit::Completed)
         }
         Err(failure) => {
@@ -84,14 +86,21 @@ async fn gateway(address: &str, places: &Places) -> Result<Gateway, Failure> {
     channels::open(&settings, settings.server.as_deref().unwrap_or(address), places).await
 }
 
+/// The open port, and who may use it.
+struct Serving {
+    listener: TcpListener,
+    admission: Admission,
+    policy: Policy,
+}
+
 async fn run(
     engine: Engine,
-    listener: TcpListener,
+    serving: Serving,
     address: &str,
-    policy: Policy,
     gateway: Option<Gateway>,
     mut signals: Signals,
 ) {
+    let Serving { listener, admission, policy } = serving;
     let (router, terminals) = edge(&engine, policy);
     engine.announce(address);
     tracing::info!(address, "listening");
@@ -117,7 +126,7 @@ async fn run(
     let close = async {
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
-    serve_and_close(listener, router, stop, close).await;
+    serve_and_close(listener, router, admission, stop, close).await;
     if let Some(chatting) = chatting {
         let _ = timeout(CLOSING, chatting).await;
     }
@@ -212,15 +221,22 @@ fn cannot_listen(address: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// Every subscriber is a file to the kernel, and the usual limit of 1024 is lower than ours.
-fn raise_file_limit() {
+/// Raises the limit of open files, because every subscriber is a file to the kernel and the usual limit of 1024
+/// is lower than ours. Returns the limit that counts from now on; none if there is none.
+fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= FILES) {
-        return;
+    let before = limit.current?;
+    let wanted = limit.maximum.map_or(FILES, |maximum| maximum.min(FILES));
+    if before >= wanted {
+        return Some(before);
     }
-    limit.current = Some(limit.maximum.map_or(FILES, |maximum| maximum.min(FILES)));
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
+    limit.current = Some(wanted);
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => Some(wanted),
+        Err(error) => {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+            Some(before)
+        }
     }
 }

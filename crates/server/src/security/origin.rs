@@ -1,16 +1,16 @@
-//! `Host` and `Origin`: which names this server goes by, and which pages may call it.
+//! `Host`, `Origin` and `Sec-Fetch-Site`: which names this server goes by, and which pages may call it.
 
 use std::{
     net::{IpAddr, SocketAddr},
     str::FromStr,
 };
 
-use http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority};
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts, uri::Authority};
 
 /// Names of the machine itself, whatever the server is bound to.
 const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// Pages of these hosts may call over plain HTTP from any port.
-const LOCAL_PAGES: [&str; 2] = ["localhost", "127.0.0.1"];
+/// How a browser says where a call comes from. Unlike `Origin` it is also sent with images, scripts and links.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// OpenCode's desktop programs.
 const DESKTOP_PAGES: [&str; 4] =
     ["tauri://localhost", "oc://renderer", "http://tauri.localhost", "https://tauri.localhost"];
@@ -54,25 +54,31 @@ fn is_local(name: &str, local: Option<SocketAddr>) -> bool {
 }
 
 /// Whether the page that calls, if it is one, may do so.
+///
+/// Pages of other ports of this machine may not: another user, or a program in a container, can serve one.
+/// Tools that are no browsers send neither header and are not affected.
 pub(super) fn is_allowed(call: &Parts, more: &[String]) -> bool {
     let mut origins = call.headers.get_all(header::ORIGIN).iter();
-    let Some(origin) = origins.next() else { return true };
-    let Ok(origin) = origin.to_str() else { return false };
-    origins.next().is_none()
-        && (DESKTOP_PAGES.contains(&origin)
-            || more.iter().any(|other| other == origin)
-            || is_local_page(origin)
-            || is_own_page(origin, call))
+    let origin = match (origins.next(), origins.next()) {
+        (None, _) => return !is_from_another_site(call),
+        (Some(origin), None) => origin.to_str().unwrap_or_default(),
+        (Some(_), Some(_)) => return false,
+    };
+    DESKTOP_PAGES.contains(&origin)
+        || more.iter().any(|other| other == origin)
+        || (is_own_page(origin, call) && !is_from_another_site(call))
 }
 
-fn is_local_page(origin: &str) -> bool {
-    let Some(authority) = origin.strip_prefix("http://") else { return false };
-    // Exactly a host and perhaps a port: `localhost:1@evil.example` is neither.
-    let (host, port) = authority.split_once(':').unwrap_or((authority, "80"));
-    LOCAL_PAGES.contains(&host) && port.parse::<u16>().is_ok()
+/// Whether a browser says that a page of another site, or of another origin of the same site, makes the call.
+/// Without an allowed `Origin` such a call is an image, a script, a form or a link, which browsers send to any
+/// address without asking first. An unknown value counts as another site.
+fn is_from_another_site(call: &Parts) -> bool {
+    let mut sites = call.headers.get_all(FETCH_SITE).iter();
+    sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// A page that this server itself sent. Its host was checked before.
+/// A page that this server itself sent. Its host was checked before. The scheme may be either, because a proxy
+/// may add TLS in front of this server.
 fn is_own_page(origin: &str, call: &Parts) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -153,11 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn local_desktop_configured_and_own_pages_may_call() {
+    fn desktop_configured_and_own_pages_may_call() {
         for origin in [
-            "http://localhost:3000",
-            "http://localhost",
-            "http://127.0.0.1:4096",
             "tauri://localhost",
             "oc://renderer",
             "http://tauri.localhost",
@@ -177,11 +180,12 @@ mod tests {
             "http://evil.example",
             "null",
             "",
-            "https://localhost:3000",
-            "http://localhost.evil.example",
-            "http://localhost:3000.evil.example",
+            "http://localhost:3000",
+            "http://localhost",
+            "http://127.0.0.1:4096",
+            "http://[::1]:4096",
             "http://localhost:1@evil.example",
-            "http://localhost:",
+            "https://opencode.ai",
             "http://app.example",
             "https://app.example.evil.example",
             "http://baton.example",
@@ -189,8 +193,36 @@ mod tests {
         ] {
             assert!(!may(origin), "{origin}");
         }
-        let two = call(&[("origin", "http://localhost"), ("origin", "http://localhost")]);
-        assert!(!is_allowed(&two, &[]));
+        let two = call(&[("origin", "https://app.example"), ("origin", "https://app.example")]);
+        assert!(!is_allowed(&two, &["https://app.example".to_owned()]));
+    }
+
+    #[test]
+    fn pages_of_the_own_machine_may_call_their_own_port_only() {
+        for host in ["localhost:4096", "127.0.0.1:4096", "[::1]:4096"] {
+            let from = |origin: String| is_allowed(&call(&[("host", host), ("origin", &origin)]), &[]);
+            assert!(from(format!("http://{host}")));
+            assert!(!from(format!("http://{}", host.replace("4096", "5173"))));
+        }
+    }
+
+    #[test]
+    fn calls_from_another_site_need_an_allowed_origin() {
+        let own = "http://localhost:4096";
+        let from = |site: &str, origin: Option<&str>| {
+            let mut headers = vec![("host", "localhost:4096"), ("sec-fetch-site", site)];
+            headers.extend(origin.map(|origin| ("origin", origin)));
+            is_allowed(&call(&headers), &["http://localhost:5173".to_owned()])
+        };
+        for site in ["cross-site", "same-site", "Same-Origin", "", "something-new"] {
+            assert!(!from(site, None), "an image or a link: {site}");
+            assert!(!from(site, Some(own)), "another scheme of the same name: {site}");
+            assert!(from(site, Some("http://localhost:5173")), "{site}");
+            assert!(from(site, Some("tauri://localhost")), "{site}");
+        }
+        for site in ["same-origin", "none"] {
+            assert!(from(site, None) && from(site, Some(own)), "{site}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! HTTP Basic, in the header or, for event streams in browsers, in the query.
 
-use std::{fmt, hint::black_box};
+use std::{borrow::Cow, fmt, hint::black_box};
 
 use axum::extract::Query;
 use base64::{Engine, engine::GeneralPurpose, engine::general_purpose};
@@ -34,17 +34,16 @@ impl Credentials {
         format!("Basic {}", general_purpose::STANDARD.encode(&self.expected))
     }
 
-    /// Whether a call comes with them. The query wins, so that a link can override what a browser remembers.
-    pub(super) fn are_in(&self, call: &Parts) -> bool {
-        match from_query(call) {
-            Some(token) => self.match_token(&token),
-            None => from_header(call).is_some_and(|token| self.match_token(token)),
-        }
-    }
-
-    fn match_token(&self, token: &str) -> bool {
+    /// Whether a user and a password, as [`given`] found them, are these.
+    pub(super) fn match_token(&self, token: &str) -> bool {
         decode(token).is_some_and(|given| same(&given, self.expected.as_bytes()))
     }
+}
+
+/// The user and the password that a call comes with, encoded. The query wins, so that a link can override what a
+/// browser remembers.
+pub(super) fn given(call: &Parts) -> Option<Cow<'_, str>> {
+    from_query(call).map(Cow::Owned).or_else(|| from_header(call).map(Cow::Borrowed))
 }
 
 fn from_query(call: &Parts) -> Option<String> {
@@ -82,6 +81,12 @@ fn same(given: &[u8], expected: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    impl Credentials {
+        fn are_in(&self, call: &Parts) -> bool {
+            given(call).is_some_and(|token| self.match_token(&token))
+        }
+    }
+
     fn call(uri: &str, authorization: Option<&str>) -> Parts {
         let mut request = http::Request::builder().uri(uri);
         if let Some(value) = authorization {
@@ -117,7 +122,9 @@ mod tests {
         for wrong in ["Basic", "Basic ???", "Bearer secret", ""] {
             assert!(!credentials.are_in(&call("/", Some(wrong))), "{wrong}");
         }
-        assert!(!credentials.are_in(&call("/", None)));
+        assert_eq!(given(&call("/", None)), None);
+        assert_eq!(given(&call("/", Some("Bearer secret"))), None);
+        assert!(given(&call("/", Some("Basic ???"))).is_some());
     }
 
     #[test]

@@ -22,6 +22,15 @@ pub(super) async fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32>
     tokio::task::spawn_blocking(move || owner_by_table(client, server)).await.ok().flatten()
 }
 
+/// Whether no process holds the socket from `client` to `server` any more. False where the kernel does not
+/// answer that directly.
+pub(super) fn is_abandoned(client: SocketAddr, server: SocketAddr) -> bool {
+    #[cfg(target_os = "linux")]
+    return super::diagnosis::find(client, server).is_ok_and(|found| found.is_none_or(|it| it.inode == 0));
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
 fn owner_by_table(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     TABLES.iter().find_map(|table| {
         let text = std::fs::read_to_string(Path::new(table)).ok()?;

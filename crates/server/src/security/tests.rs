@@ -93,8 +93,12 @@ async fn a_foreign_origin_is_refused_with_every_method_and_on_every_path() {
 #[tokio::test]
 async fn an_allowed_page_may_call_and_read() {
     let port = start(Policy::local().allow_origin("https://app.example").unwrap()).await;
-    for origin in ["http://localhost:3000", "tauri://localhost", "https://app.example"] {
-        let answer = call(port, "GET /session", &[("origin", origin)]).await;
+    let own = format!("http://localhost:{port}");
+    for (origin, site) in
+        [(&*own, "same-origin"), ("tauri://localhost", "cross-site"), ("https://app.example", "cross-site")]
+    {
+        let headers = [("origin", origin), ("sec-fetch-site", site)];
+        let answer = call(port, "GET /session", &headers).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
         assert_eq!(answer.header("vary"), Some("origin"));
@@ -102,8 +106,31 @@ async fn an_allowed_page_may_call_and_read() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_or_port_is_refused_with_every_method_and_on_every_path() {
+    let port = start(Policy::local()).await;
+    for method in METHODS {
+        for path in ["/session", "/do", "/nowhere"] {
+            for headers in [
+                [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
+                [("sec-fetch-site", "same-site"), ("sec-fetch-mode", "navigate")],
+                [("sec-fetch-site", "same-site"), ("origin", "http://localhost:5173")],
+                [("sec-fetch-site", "same-origin"), ("origin", "http://127.0.0.1:5173")],
+            ] {
+                let answer = call(port, &format!("{method} {path}"), &headers).await;
+                assert_eq!(answer.status, 403, "{method} {path} {headers:?}");
+                assert!(method == "HEAD" || answer.text.contains("--cors http://localhost:5173"));
+            }
+        }
+    }
+    for site in ["same-origin", "none"] {
+        assert_eq!(call(port, "GET /session", &[("sec-fetch-site", site)]).await.status, 200, "{site}");
+    }
+}
+
+#[tokio::test]
 async fn a_preflight_is_answered_without_a_password() {
-    let port = start(Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
+    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let port = start(policy.allow_origin("http://localhost:3000").unwrap()).await;
     let headers = [
         ("origin", "http://localhost:3000"),
         ("access-control-request-method", "POST"),
@@ -119,7 +146,8 @@ async fn a_preflight_is_answered_without_a_password() {
 
 #[tokio::test]
 async fn a_configured_password_is_needed_even_by_the_own_user() {
-    let port = start(Policy::local().with_credentials(Credentials::new(Some("me"), "secret"))).await;
+    let policy = Policy::local().with_credentials(Credentials::new(Some("me"), "secret"));
+    let port = start(policy.allow_origin("http://localhost").unwrap()).await;
     let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
     let none = call(port, "GET /session", &[]).await;
     assert_eq!(none.status, 401);
@@ -148,6 +176,83 @@ async fn a_call_that_came_through_no_socket_is_nobodys() {
     let request = request.body(axum::body::Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+}
+
+/// The answers to calls from an address, each with a password.
+struct Caller {
+    router: Router,
+    peer: Peer,
+}
+
+impl Caller {
+    fn new(router: &Router, address: &str) -> Self {
+        let local = "192.168.1.1:4096".parse().unwrap();
+        Self { router: router.clone(), peer: Peer::new(format!("{address}:5000").parse().unwrap(), local) }
+    }
+
+    async fn call(&self, password: Option<&str>) -> Response {
+        let mut request = http::Request::builder().uri("/session").header("host", "localhost");
+        if let Some(password) = password {
+            let basic = format!("Basic {}", STANDARD.encode(format!("opencode:{password}")));
+            request = request.header("authorization", basic);
+        }
+        let mut request = request.body(axum::body::Body::empty()).unwrap();
+        request.extensions_mut().insert(self.peer.clone());
+        tower::ServiceExt::oneshot(self.router.clone(), request).await.unwrap()
+    }
+
+    async fn status(&self, password: Option<&str>) -> u16 {
+        self.call(password).await.status().as_u16()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_passwords_are_answered_ever_more_slowly_and_lock_out_nobody_else() {
+    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
+    let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.2"));
+    for _ in 0..=guesses::FREE_GUESSES {
+        assert_eq!(attacker.status(Some("wrong")).await, 401);
+    }
+    let refused = attacker.call(Some("secret")).await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+    let body = axum::body::to_bytes(refused.into_body(), usize::MAX).await.unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["name"], "TooManyRequests");
+    assert!(body["data"]["message"].as_str().unwrap().contains("in 1 seconds"), "{body}");
+    assert_eq!(attacker.status(None).await, 401, "a call without a password is no guess");
+    assert_eq!(owner.status(Some("secret")).await, 200);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(attacker.status(Some("wrong")).await, 401);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(attacker.status(Some("secret")).await, 429, "the second wait is longer");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(attacker.status(Some("secret")).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_knew_the_password_is_not_locked_out_by_its_neighbours() {
+    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
+    let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.1"));
+    assert_eq!(owner.status(Some("secret")).await, 200);
+    for _ in 0..=guesses::FREE_GUESSES {
+        assert_eq!(attacker.status(Some("wrong")).await, 401);
+    }
+    assert_eq!(owner.status(Some("secret")).await, 200);
+    assert_eq!(owner.status(Some("wrong")).await, 401);
+    assert_eq!(owner.status(Some("secret")).await, 429, "it has lost what it had proved");
+}
+
+/// The own user can do more than guess, and a program of theirs with an old password must not lock them out.
+#[tokio::test]
+async fn the_own_user_never_waits() {
+    let port = start(Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
+    let basic = |password: &str| format!("Basic {}", STANDARD.encode(format!("opencode:{password}")));
+    for _ in 0..4 * guesses::FREE_GUESSES {
+        assert_eq!(call(port, "GET /session", &[("authorization", &basic("wrong"))]).await.status, 401);
+    }
+    assert_eq!(call(port, "GET /session", &[("authorization", &basic("secret"))]).await.status, 200);
 }
 
 /// Needs a second user to be, so it does nothing unless it runs as root on a system with the usual tools.

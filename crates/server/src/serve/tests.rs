@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::*;
+use super::{stall::Stalling, *};
 
 struct Served {
     address: std::net::SocketAddr,
@@ -22,11 +22,19 @@ struct Served {
 }
 
 async fn start(router: Router, close: impl Future<Output = ()> + Send + 'static) -> Served {
+    start_with(router, Admission::default(), close).await
+}
+
+async fn start_with(
+    router: Router,
+    admission: Admission,
+    close: impl Future<Output = ()> + Send + 'static,
+) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let stopped = async { _ = stopped.await };
-    Served { address, stop, task: tokio::spawn(serve_and_close(listener, router, stopped, close)) }
+    Served { address, stop, task: tokio::spawn(serve_and_close(listener, router, admission, stopped, close)) }
 }
 
 async fn call(served: &Served, path: &str) -> TcpStream {
@@ -102,7 +110,7 @@ async fn streams_end_when_closing_ends_them() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_end_is_cut_off() {
+async fn connections_that_do_not_end_are_cut_off() {
     let never = || async { Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()) };
     let served = start(Router::new().route("/never", get(never)), async {}).await;
     let mut open = call(&served, "/never").await;
@@ -125,4 +133,138 @@ async fn a_blocked_write_is_given_up() {
     let mut read = [0; 64];
     let (written, _) = tokio::join!(near.write_all(&[0; 56]), far.read_exact(&mut read));
     written.unwrap();
+}
+
+/// A router whose `/events` never ends and tells when a client of it is gone, and whose `/` answers at once.
+fn events() -> (Router, Arc<Semaphore>) {
+    struct Gone(Arc<Semaphore>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.add_permits(1);
+        }
+    }
+    let gone = Arc::new(Semaphore::new(0));
+    let events = {
+        let gone = gone.clone();
+        move || async move {
+            let watch = Gone(gone);
+            let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"data: 1\n\n")) });
+            let rest = stream::poll_fn(move |_| {
+                let _ = &watch;
+                std::task::Poll::Pending
+            });
+            ([("content-type", "text/event-stream")], Body::from_stream(stream::select(first, rest)))
+        }
+    };
+    (Router::new().route("/events", get(events)).route("/", get(|| async { "here" })), gone)
+}
+
+fn small(connections: usize) -> Admission {
+    Admission { capacity: Capacity::small(connections), ..Admission::default() }
+}
+
+#[tokio::test]
+async fn a_call_is_answered_while_one_client_holds_more_idle_connections_than_there_are_places() {
+    let served = start_with(events().0, small(16), async {}).await;
+    let mut idle = Vec::new();
+    for _ in 0..64 {
+        idle.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    let mut answered = call(&served, "/").await;
+    until(&mut answered, "here").await;
+}
+
+#[tokio::test]
+async fn streams_that_find_no_place_are_told_so_and_calls_are_answered() {
+    let served = start_with(events().0, small(16), async {}).await;
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let mut stream = call(&served, "/events").await;
+        until(&mut stream, "data: 1\n\n\r\n").await;
+        open.push(stream);
+    }
+    let mut refused = call(&served, "/events").await;
+    until(&mut refused, "(ulimit -n)\"}").await;
+    let mut answered = call(&served, "/").await;
+    until(&mut answered, "here").await;
+}
+
+#[tokio::test]
+async fn connections_beyond_a_share_that_is_busy_get_an_answer() {
+    let begun = Arc::new(Semaphore::new(0));
+    let slow = {
+        let begun = begun.clone();
+        || async move {
+            begun.add_permits(1);
+            std::future::pending::<()>().await;
+        }
+    };
+    let served = start_with(Router::new().route("/slow", get(slow)), small(8), async {}).await;
+    let mut busy = Vec::new();
+    for _ in 0..6 {
+        busy.push(call(&served, "/slow").await);
+        begun.acquire().await.unwrap().forget();
+    }
+    let text = rest(call(&served, "/").await).await;
+    assert!(text.starts_with("HTTP/1.1 503 ") && text.contains("as many as one client may"), "{text}");
+    assert!(text.contains("retry-after: 1\r\n") && text.contains("ServiceUnavailableError"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_sends_nothing_more_gets_its_answer() {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow = {
+        let (begun, go_on) = (begun.clone(), go_on.clone());
+        || async move {
+            begun.notify_one();
+            go_on.notified().await;
+            "done"
+        }
+    };
+    let served = start(Router::new().route("/slow", get(slow)), async {}).await;
+    let mut half = call(&served, "/slow").await;
+    begun.notified().await;
+    half.shutdown().await.unwrap();
+    go_on.notify_one();
+    assert!(rest(half).await.ends_with("done"));
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
+    let (router, gone) = events();
+    let served = start(router, async {}).await;
+    let mut reset = call(&served, "/events").await;
+    until(&mut reset, "data: 1\n\n\r\n").await;
+    reset.set_zero_linger().unwrap();
+    drop(reset);
+    timeout(Duration::from_secs(60), gone.acquire()).await.unwrap().unwrap().forget();
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let mut closed = call(&served, "/events").await;
+    until(&mut closed, "data: 1\n\n\r\n").await;
+    drop(closed);
+    // Long, because a kernel that does not tell who holds a socket notices it by its own probes.
+    timeout(Duration::from_secs(120), gone.acquire()).await.unwrap().unwrap().forget();
+}
+
+#[tokio::test]
+async fn the_longest_head_is_served_and_a_longer_one_is_not() {
+    let served = start(events().0, async {}).await;
+    let address = served.address;
+    let ask = |size: usize| {
+        let start = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-long: ";
+        let head = format!("{start}{}\r\n\r\n", "x".repeat(size - start.len() - 4));
+        assert_eq!(head.len(), size);
+        async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+            rest(stream).await
+        }
+    };
+    assert!(ask(MAX_HEAD).await.starts_with("HTTP/1.1 200 "));
+    for size in [MAX_HEAD + 1, 70_000, 10 * MAX_HEAD] {
+        let text = ask(size).await;
+        assert!(text.starts_with("HTTP/1.1 431 "), "{size}: {text}");
+    }
 }

@@ -198,7 +198,7 @@ async fn foreign_pages_and_names_cannot_type() {
             assert_eq!(view(port, &path, &[headers]).await.unwrap_err(), 403, "{path} {headers:?}");
         }
     }
-    let mut own = view(port, &path, &[("origin", "http://localhost:3000")]).await.unwrap();
+    let mut own = view(port, &path, &[("origin", &format!("http://localhost:{port}"))]).await.unwrap();
     assert_eq!(read(&mut own, Some("|")).await, "|0|", "nothing was typed");
     own.send(Message::text("mine\n")).await.unwrap();
     assert_eq!(read(&mut own, None).await, "mine\r\n<mine>\r\n");

@@ -1,15 +1,18 @@
 //! The list of all providers, in the form that costs least.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     extract::State,
     response::{IntoResponse, Response},
 };
+use futures::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use protocol::{Rest, provider::AllProviders};
 
 use crate::{
-    App, Error,
+    App, Error, Instance,
     blocking::blocking,
     extract::Directory,
     instance::Here,
@@ -29,31 +32,30 @@ pub(super) async fn list(
     Here(instance): Here,
     headers: HeaderMap,
 ) -> Result<Listed, Error> {
-    if let Some(packed) = app.listings.get(&instance) {
-        return Listed::new(packed, &headers).await;
-    }
+    let packed = app.listings.get(&instance, pack(&app, &directory, &instance)).await?;
+    Listed::new(packed, &headers)
+}
+
+/// Puts the list together, away from the threads that answer calls.
+async fn pack(app: &App, directory: &Directory, instance: &Arc<Instance>) -> Result<Packed, Error> {
     let others = app.instances.others(&directory.path).await?;
-    let packed = blocking({
-        let instance = instance.clone();
-        move || {
-            let mut all = instance.providers.clone();
-            let connected = all.iter().map(|provider| provider.id.clone()).collect();
-            all.extend(others);
-            let default = instance.default_models.clone();
-            let list = AllProviders { all, default, connected, extra: Rest::NONE };
-            Packed::new(&list).map_err(|error| Error::broken(&error))
-        }
+    let instance = Arc::clone(instance);
+    blocking(move || {
+        let mut all = instance.providers.clone();
+        let connected = all.iter().map(|provider| provider.id.clone()).collect();
+        all.extend(others);
+        let default = instance.default_models.clone();
+        let list = AllProviders { all, default, connected, extra: Rest::NONE };
+        Packed::new(&list).map_err(|error| Error::broken(&error))
     })
-    .await?;
-    app.listings.keep(&instance, packed.clone());
-    Listed::new(packed, &headers).await
+    .await
 }
 
 /// The list, as this client takes it.
 pub(super) struct Listed(Response);
 
 impl Listed {
-    async fn new(packed: Packed, headers: &HeaderMap) -> Result<Self, Error> {
+    fn new(packed: Packed, headers: &HeaderMap) -> Result<Self, Error> {
         let tag = HeaderValue::from_str(&packed.tag).map_err(|error| Error::broken(&error))?;
         let common = [(header::ETAG, tag), (header::CACHE_CONTROL, KEEP), (header::VARY, BY_ENCODING)];
         if mentions(headers, &header::IF_NONE_MATCH, &packed.tag) {
@@ -64,8 +66,9 @@ impl Listed {
             let encoding = [(header::CONTENT_ENCODING, GZIP)];
             return Ok(Self((common, kind, encoding, Body::from(packed.gzip)).into_response()));
         }
-        let json = blocking(move || packed.unpack().map_err(|error| Error::broken(&error))).await?;
-        Ok(Self((common, kind, Body::from(json)).into_response()))
+        let length = [(header::CONTENT_LENGTH, HeaderValue::from(packed.length))];
+        let json = Body::from_stream(stream::iter(packed.unpack()));
+        Ok(Self((common, kind, length, json).into_response()))
     }
 }
 

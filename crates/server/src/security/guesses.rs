@@ -1,0 +1,179 @@
+//! Slows down callers that guess passwords.
+//!
+//! A source (a user of this machine, or an address of another) may be wrong a few times. Then it has to wait
+//! before its next password is looked at, and each further wrong one doubles the wait. While many sources guess
+//! at the same time, none has wrong passwords to spare. A right password of a source that is not waiting is
+//! never delayed, however many others guess. It does not excuse earlier wrong ones either: a source may be a
+//! proxy, with an attacker and an owner behind it.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::peer::Source;
+
+/// Wrong passwords of one source before it has to wait.
+pub(super) const FREE_GUESSES: u32 = 5;
+/// The first wait, which doubles with each wrong password.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// A source that has not been wrong for this long starts anew.
+const FORGET: Duration = Duration::from_mins(15);
+/// Wrong passwords of all sources within [`WINDOW`] from which on each one costs its source the longest wait.
+const GUESSES_OF_ALL: u32 = 60;
+const WINDOW: Duration = Duration::from_mins(1);
+/// Sources that are remembered; the one whose last wrong password is oldest goes first.
+const MAX_SOURCES: usize = 4_096;
+
+/// Wrong passwords, counted by source.
+#[derive(Debug, Default)]
+pub(super) struct Guesses {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    sources: HashMap<Source, Record>,
+    /// The start of the current window, and wrong passwords in it.
+    window: Option<(Instant, u32)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    wrong: u32,
+    last: Instant,
+    until: Instant,
+}
+
+impl Guesses {
+    /// How long a source has to wait before its next password is looked at.
+    pub(super) fn wait(&self, source: Source) -> Option<Duration> {
+        let until = self.lock().sources.get(&source)?.until;
+        until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
+    }
+
+    /// Counts a wrong password.
+    pub(super) fn wrong(&self, source: Source) {
+        let now = Instant::now();
+        let mut table = self.lock();
+        let is_storm = table.count(now) > GUESSES_OF_ALL;
+        table.make_room(source, now);
+        let record = table.sources.entry(source).or_insert(Record { wrong: 0, last: now, until: now });
+        record.wrong = record.wrong.saturating_add(1);
+        record.last = now;
+        record.until = now + if is_storm { LONGEST_WAIT } else { penalty(record.wrong) };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // A panic cannot leave a record half-written.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Wrong passwords in the current window, this one included.
+    fn count(&mut self, now: Instant) -> u32 {
+        let (start, count) = self.window.filter(|(start, _)| now - *start < WINDOW).unwrap_or((now, 0));
+        let count = count.saturating_add(1);
+        self.window = Some((start, count));
+        count
+    }
+
+    fn make_room(&mut self, source: Source, now: Instant) {
+        if self.sources.get(&source).is_some_and(|record| now - record.last >= FORGET) {
+            self.sources.remove(&source);
+        }
+        if self.sources.len() < MAX_SOURCES || self.sources.contains_key(&source) {
+            return;
+        }
+        self.sources.retain(|_, record| now - record.last < FORGET);
+        if self.sources.len() >= MAX_SOURCES
+            && let Some(oldest) =
+                self.sources.iter().min_by_key(|(_, record)| record.last).map(|(source, _)| *source)
+        {
+            self.sources.remove(&oldest);
+        }
+    }
+}
+
+/// The wait after this many wrong passwords.
+fn penalty(wrong: u32) -> Duration {
+    match wrong.checked_sub(FREE_GUESSES) {
+        None | Some(0) => Duration::ZERO,
+        Some(over) => {
+            FIRST_WAIT.saturating_mul(2_u32.saturating_pow(over.saturating_sub(1))).min(LONGEST_WAIT)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn source(number: u32) -> Source {
+        Source::Network(IpAddr::V4(Ipv4Addr::from_bits(number)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_grow_up_to_a_minute_and_end() {
+        let guesses = Guesses::default();
+        for _ in 0..FREE_GUESSES {
+            guesses.wrong(source(1));
+            assert_eq!(guesses.wait(source(1)), None);
+        }
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            guesses.wrong(source(1));
+            let wait = guesses.wait(source(1)).unwrap();
+            assert_eq!(wait, Duration::from_secs(seconds));
+            assert_eq!(guesses.wait(source(2)), None, "nobody else waits");
+            advance(wait).await;
+            assert_eq!(guesses.wait(source(1)), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_quarter_of_an_hour_a_source_starts_anew() {
+        let guesses = Guesses::default();
+        (0..=FREE_GUESSES).for_each(|_| guesses.wrong(source(1)));
+        assert!(guesses.wait(source(1)).is_some());
+        advance(FORGET).await;
+        guesses.wrong(source(1));
+        assert_eq!(guesses.wait(source(1)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guesses_from_everywhere_leave_none_to_spare_and_a_newcomer_alone() {
+        let guesses = Guesses::default();
+        for number in 0..=GUESSES_OF_ALL {
+            guesses.wrong(source(number));
+        }
+        assert_eq!(guesses.wait(source(GUESSES_OF_ALL - 1)), None);
+        assert_eq!(guesses.wait(source(GUESSES_OF_ALL)), Some(LONGEST_WAIT));
+        assert_eq!(guesses.wait(source(1_000)), None, "a source that was never wrong does not wait");
+        advance(WINDOW).await;
+        guesses.wrong(source(1_000));
+        assert_eq!(guesses.wait(source(1_000)), None, "the storm is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_sources_are_remembered() {
+        let guesses = Guesses::default();
+        let last = u32::try_from(MAX_SOURCES).unwrap() + 9;
+        for number in 0..=last {
+            guesses.wrong(source(number));
+            advance(Duration::from_millis(1)).await;
+        }
+        let table = guesses.lock();
+        assert_eq!(table.sources.len(), MAX_SOURCES);
+        assert!(table.sources.contains_key(&source(last)) && !table.sources.contains_key(&source(9)));
+    }
+}

@@ -1,0 +1,336 @@
+//! Shares the connections that a server can hold among those who connect.
+//!
+//! When all places are taken, the connection that has been idle for longest makes room. It is taken from the
+//! source that holds most, so a client that opens thousands of connections closes its own. A source never holds
+//! all places, and event streams never take all places of a source: ordinary calls are answered while streams
+//! have to wait. A newcomer for whom no place can be made gets an answer that says so.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::refusal::Refusal;
+use crate::security::Source;
+
+/// Connections at a time, if the process may open enough files.
+pub const MAX_CONNECTIONS: usize = 4_096;
+/// Connections at a time, however few files the process may open.
+const MIN_CONNECTIONS: usize = 4;
+/// Files kept for the database, the log and processes, at least; a quarter of all if that is more.
+const RESERVED_FILES: u64 = 48;
+/// A connection that has been idle for less than this is not closed for another: its first call may be on its
+/// way.
+const FRESH: Duration = Duration::from_millis(250);
+/// How long a newcomer waits for connections that were asked to leave.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// How many connections a server holds, and how they are shared.
+#[derive(Debug, Clone, Copy)]
+pub struct Capacity {
+    connections: usize,
+    fresh: Duration,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self { connections: MAX_CONNECTIONS, fresh: FRESH }
+    }
+}
+
+impl Capacity {
+    /// The capacity of a process that may open this many files; without a limit if it is none.
+    pub fn of_files(limit: Option<u64>) -> Self {
+        let Some(limit) = limit else { return Self::default() };
+        let rest = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
+        let connections = usize::try_from(rest).unwrap_or(MAX_CONNECTIONS);
+        Self { connections: connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS), ..Self::default() }
+    }
+
+    /// Connections of everyone.
+    pub fn connections(self) -> usize {
+        self.connections
+    }
+
+    /// Connections of one source: three quarters.
+    fn of_one(self) -> usize {
+        self.connections * 3 / 4
+    }
+
+    /// Event streams and WebSockets of everyone: seven eighths.
+    fn streams(self) -> usize {
+        self.connections * 7 / 8
+    }
+
+    /// Event streams and WebSockets of one source: five eighths.
+    fn streams_of_one(self) -> usize {
+        self.connections * 5 / 8
+    }
+
+    /// Connections beyond all others that are about to be closed, or are answered only that there is no place.
+    pub(super) fn spare(self) -> usize {
+        (self.connections / 8).clamp(2, 64)
+    }
+}
+
+/// The connections of a server.
+#[derive(Debug)]
+pub(super) struct Places {
+    capacity: Capacity,
+    held: Mutex<Held>,
+    /// The log says once that places ran out, and again when they run out after there was room.
+    is_full: AtomicBool,
+    /// Wakes newcomers that wait for a place.
+    left: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    connections: HashMap<u64, Connection>,
+    sources: HashMap<Source, Count>,
+    streams: usize,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    connections: usize,
+    streams: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    source: Source,
+    state: State,
+    /// Ends the connection after the answer that is being sent.
+    leave: CancellationToken,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No call is being answered since then.
+    Idle(Instant),
+    Busy,
+    /// An event stream or a WebSocket.
+    Stream,
+    /// Was asked to leave.
+    Leaving,
+}
+
+/// One connection's place, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    id: u64,
+    /// Cancelled when another connection needs the place.
+    pub(super) leave: CancellationToken,
+}
+
+/// A call that is being answered; dropping it makes its connection idle.
+#[derive(Debug)]
+pub(super) struct Occupied(Option<Arc<Place>>);
+
+impl Places {
+    pub(super) fn new(capacity: Capacity) -> Arc<Self> {
+        let (held, is_full, left) = Default::default();
+        Arc::new(Self { capacity, held, is_full, left })
+    }
+
+    /// A place for a connection, if there is one or one can be made. Waits for connections that were asked to
+    /// leave.
+    pub(super) async fn take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+        let deadline = Instant::now() + LEAVING;
+        let taken = loop {
+            let mut left = pin!(self.left.notified());
+            // It counts from here on, so that nothing is missed between looking and waiting.
+            left.as_mut().enable();
+            let taken = self.try_take(source);
+            if taken.is_ok() || !self.lock().is_anyone_leaving() || timeout_at(deadline, left).await.is_err()
+            {
+                break taken;
+            }
+        };
+        self.report(taken.as_ref().err());
+        taken
+    }
+
+    fn try_take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+        let mut held = self.lock();
+        self.make_room(&mut held, source)?;
+        let id = held.next;
+        held.next += 1;
+        let leave = CancellationToken::new();
+        let state = State::Idle(Instant::now());
+        held.connections.insert(id, Connection { source, state, leave: leave.clone() });
+        held.sources.entry(source).or_default().connections += 1;
+        drop(held);
+        Ok(Arc::new(Place { places: Arc::clone(self), id, leave }))
+    }
+
+    /// Closes the connection that has been idle for longest, whoever holds it: the process has no file left.
+    pub(super) fn make_file(&self) {
+        let mut held = self.lock();
+        held.evict(|_| true, Duration::ZERO);
+    }
+
+    fn make_room(&self, held: &mut Held, source: Source) -> Result<(), Refusal> {
+        let Capacity { connections, fresh } = self.capacity;
+        if held.connections.len() >= connections + self.capacity.spare() {
+            return Err(Refusal::Full { connections });
+        }
+        let own = held.sources.get(&source).map_or(0, |count| count.connections);
+        if own >= self.capacity.of_one() {
+            let made = held.evict(|other| other == source, fresh);
+            return if made { Ok(()) } else { Err(Refusal::Share { connections: self.capacity.of_one() }) };
+        }
+        if held.connections.len() < connections {
+            return Ok(());
+        }
+        let mut sources: Vec<_> =
+            held.sources.iter().map(|(source, count)| (count.connections, *source)).collect();
+        sources.sort_unstable_by_key(|(connections, _)| std::cmp::Reverse(*connections));
+        let made = sources.into_iter().any(|(_, greedy)| held.evict(|other| other == greedy, fresh));
+        if made { Ok(()) } else { Err(Refusal::Full { connections }) }
+    }
+
+    fn report(&self, refusal: Option<&Refusal>) {
+        let connections = self.lock().connections.len();
+        if let Some(refusal) = refusal {
+            if !self.is_full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(connections, reason = %refusal, "refusing connections");
+            }
+        } else if connections < self.capacity.of_one() && self.is_full.swap(false, Ordering::Relaxed) {
+            tracing::info!(connections, "accepting connections again");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        // The counts are changed together, without anything that could panic in between.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// Asks the connection that has been idle for longest to leave. False if none is idle for long enough.
+    fn evict(&mut self, may_be: impl Fn(Source) -> bool, at_least: Duration) -> bool {
+        let now = Instant::now();
+        let idle = self.connections.values_mut().filter_map(|connection| match connection.state {
+            State::Idle(since) if may_be(connection.source) && now - since >= at_least => {
+                Some((since, connection))
+            }
+            _ => None,
+        });
+        let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) else { return false };
+        connection.state = State::Leaving;
+        connection.leave.cancel();
+        true
+    }
+
+    fn is_anyone_leaving(&self) -> bool {
+        self.connections.values().any(|connection| connection.state == State::Leaving)
+    }
+
+    /// Changes a connection's state and the number of streams with it.
+    fn change(&mut self, id: u64, state: State) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.state == State::Leaving {
+            return;
+        }
+        let (was, is) = (connection.state == State::Stream, state == State::Stream);
+        connection.state = state;
+        let source = connection.source;
+        self.count_stream(source, was, is);
+    }
+
+    fn count_stream(&mut self, source: Source, was: bool, is: bool) {
+        let Some(count) = self.sources.get_mut(&source) else { return };
+        if is && !was {
+            self.streams += 1;
+            count.streams += 1;
+        } else if was && !is {
+            self.streams = self.streams.saturating_sub(1);
+            count.streams = count.streams.saturating_sub(1);
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.count_stream(connection.source, connection.state == State::Stream, false);
+        let Some(count) = self.sources.get_mut(&connection.source) else { return };
+        count.connections = count.connections.saturating_sub(1);
+        if count.connections == 0 {
+            self.sources.remove(&connection.source);
+        }
+    }
+}
+
+impl Place {
+    /// The connection is answering a call until the result is dropped.
+    pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
+        self.places.lock().change(self.id, State::Busy);
+        Occupied(Some(Arc::clone(self)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().remove(self.id);
+        self.places.left.notify_waiters();
+    }
+}
+
+impl Occupied {
+    /// The answer goes on for as long as the client listens.
+    pub(super) fn stream(&self) -> Result<(), Refusal> {
+        let Some(place) = &self.0 else { return Ok(()) };
+        let capacity = place.places.capacity;
+        let mut held = place.places.lock();
+        let source = held.connections.get(&place.id).map(|connection| connection.source);
+        let own = source.and_then(|source| held.sources.get(&source)).map_or(0, |count| count.streams);
+        if held.streams >= capacity.streams() || own >= capacity.streams_of_one() {
+            drop(held);
+            let refusal = Refusal::Streams { streams: capacity.streams_of_one() };
+            place.places.report(Some(&refusal));
+            return Err(refusal);
+        }
+        held.change(place.id, State::Stream);
+        Ok(())
+    }
+
+    /// The connection speaks another protocol from now on and is not idle until it ends.
+    pub(super) fn keep(mut self) {
+        if let Some(place) = self.0.take() {
+            place.places.lock().change(place.id, State::Stream);
+        }
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        if let Some(place) = &self.0 {
+            place.places.lock().change(place.id, State::Idle(Instant::now()));
+        }
+    }
+}
+
+#[cfg(test)]
+impl Capacity {
+    /// A small capacity whose idle connections can be closed at once.
+    pub(super) fn small(connections: usize) -> Self {
+        Self { connections, fresh: Duration::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests;
