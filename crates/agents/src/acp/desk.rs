@@ -25,7 +25,7 @@ use super::question;
 use super::terminal::{self, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
 use crate::native::permission::{Pattern, Permissions, Wish};
-use crate::native::{Failure, Gate, SandboxOptions, blocking, object};
+use crate::native::{Failure, Gate, SandboxOptions, Target, blocking, object};
 
 /// Whoever answers an agent's requests in one turn.
 pub(super) struct Desk<'a> {
@@ -111,9 +111,15 @@ impl<'a> Desk<'a> {
                 }
                 let shown = paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(", ");
                 let metadata = object(json!({ "filepath": shown, "diff": diff }));
-                gate.permit(permission, &paths, metadata).await?;
                 if *permission == "edit" {
+                    let target = |(written, path): (&String, &PathBuf)| Target {
+                        written: written.clone(),
+                        path: path.clone(),
+                    };
+                    gate.permit_edit(files.iter().zip(&paths).map(target).collect(), metadata).await?;
                     self.granted().files.extend(paths);
+                } else {
+                    gate.permit(permission, &paths, metadata).await?;
                 }
             }
             Matter::Address { url } => {
@@ -214,7 +220,8 @@ impl<'a> Desk<'a> {
                 &wanted.content,
             );
             let metadata = object(json!({ "filepath": path.to_string_lossy(), "diff": planned.patch }));
-            gate.permit("edit", std::slice::from_ref(&path), metadata).await?;
+            let written = wanted.path.to_string_lossy().into_owned();
+            gate.permit_edit(vec![Target { written, path: path.clone() }], metadata).await?;
         }
         if self.turn.cancellation().is_cancelled() {
             return Err(Failure::Cancelled);
