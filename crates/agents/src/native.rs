@@ -74,7 +74,7 @@ pub use tools::{
     BroughtCall, BroughtOutput, BroughtTool, Counter, SandboxOptions, Skill, ToolOptions, Toolbox,
     read_address,
 };
-pub(crate) use tools::{Failure, blocking, object};
+pub(crate) use tools::{Failure, blocking, object, restored};
 
 /// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]

@@ -22,7 +22,7 @@ use workspace::files::{self, Root};
 use super::limits;
 use super::matter::Matter;
 use super::question;
-use super::terminal::{self, Terminals};
+use super::terminal::{self, Confined, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
 use crate::native::permission::{Pattern, Permissions, Wish};
 use crate::native::{Failure, Gate, SandboxOptions, Target, blocking, object};
@@ -253,14 +253,18 @@ impl<'a> Desk<'a> {
         if !self.bypass && !self.granted().commands.contains(&line) {
             gate.command(&line, Path::new(&directory)).await.map_err(fault)?;
         }
-        let sandbox = match self.sandbox {
-            Some(sandbox) => sandbox.around(self.turn, &self.root).await.map_err(fault)?,
-            None => None,
+        let (sandbox, kept) = match self.sandbox {
+            Some(sandbox) => (
+                sandbox.around(self.turn, &self.root).await.map_err(fault)?,
+                sandbox.kept(&self.root).await.map_err(fault)?,
+            ),
+            None => (None, Vec::new()),
         };
         if self.turn.cancellation().is_cancelled() {
             return Err(fault(Failure::Cancelled));
         }
-        self.terminals.create(&wanted, directory, self.hidden, sandbox)
+        let confined = Confined { sandbox, kept, root: self.root.clone() };
+        self.terminals.create(&wanted, directory, self.hidden, confined)
     }
 }
 

@@ -18,6 +18,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use workspace::files::Root;
+use workspace::git;
+use workspace::process::Kept;
 
 /// Configuration files, in any directory.
 pub(super) const FILES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];
@@ -137,6 +139,32 @@ fn is_alias(root: &Root, path: &Path) -> bool {
 /// The directories in which a session's configuration is looked for, the nearest first.
 pub(super) fn levels(root: &Root) -> impl Iterator<Item = &Path> {
     root.directory().ancestors().take_while(|directory| directory.starts_with(root.top()))
+}
+
+/// Git's files that name programs, or name the directory where git finds those.
+const GIT_FILES: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir", "hooks"];
+
+/// The files that a command in a sandbox must not change although it may write to the project: configuration in every
+/// directory where the session's is looked for, and what makes git run programs. Objects, references, the index and
+/// logs are not among them, so commits work. Looks at the file system, so it may block for a moment.
+pub(super) fn kept(root: &Root) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    let whole = |path: PathBuf| Kept { path, contents: true };
+    for level in levels(root) {
+        for path in places_in(level) {
+            if path.ends_with(GIT) && path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+                kept.extend(GIT_FILES.map(|name| whole(path.join(name))));
+                kept.push(Kept { path, contents: false });
+            } else {
+                kept.push(whole(path));
+            }
+        }
+        let repositories = git::directory_of(level).into_iter().chain(git::repository_of(level));
+        kept.extend(repositories.flat_map(|git| GIT_FILES.map(|name| whole(git.join(name)))));
+    }
+    // A directory comes before its content.
+    kept.sort();
+    kept
 }
 
 fn places_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {

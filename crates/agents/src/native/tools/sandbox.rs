@@ -8,9 +8,10 @@ use engine::session::Turn;
 use protocol::config::SandboxMode;
 use workspace::files::Root;
 use workspace::git;
-use workspace::process::{Sandbox, Support};
+use workspace::process::{Kept, Outcome, Restored, Sandbox, Support};
 
 use super::{Failure, Tool, paths};
+use crate::native::protected;
 
 /// A sandbox for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,15 @@ impl SandboxOptions {
         Ok(project.chain(self.temporary.iter().cloned()).collect())
     }
 
+    /// The files that a command must not change although it may write to the project.
+    pub(crate) async fn kept(&self, root: &Root) -> Result<Vec<Kept>, Failure> {
+        if self.mode != SandboxMode::WorkspaceWrite {
+            return Ok(Vec::new());
+        }
+        let root = root.clone();
+        paths::blocking(move || protected::kept(&root)).await
+    }
+
     /// What a model should know whose command failed.
     pub(super) fn remark(&self) -> Option<String> {
         let written = match self.mode {
@@ -76,4 +86,26 @@ impl SandboxOptions {
         let network = if self.network { "" } else { ", and had no network" };
         Some(format!("The command ran in a sandbox: {written}{network}."))
     }
+}
+
+/// What a model and a user should know about protected files that a command has changed.
+pub(crate) fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
+    let names = |wanted: fn(&Outcome) -> bool| {
+        let chosen = restored.iter().filter(|it| wanted(&it.outcome));
+        chosen.map(|it| root.relative(&it.path)).collect::<Vec<_>>().join(", ")
+    };
+    let put_back = names(|outcome| *outcome == Outcome::PutBack);
+    let removed = names(|outcome| *outcome == Outcome::Removed);
+    let failed = names(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let sentences = [
+        (put_back, "was changed by the command and has been put back"),
+        (removed, "was made by the command and has been removed"),
+        (failed, "was changed by the command and could not be put back"),
+    ];
+    let said: Vec<String> = sentences
+        .into_iter()
+        .filter(|(names, _)| !names.is_empty())
+        .map(|(names, fate)| format!("{names} {fate}: configuration is read-only in the sandbox."))
+        .collect();
+    (!said.is_empty()).then(|| said.join("\n"))
 }
