@@ -160,8 +160,7 @@ pub struct Config {
     /// What is tried out and may change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<Experimental>,
-    /// Baton: rules that win over those of projects, agents and sessions, and over approvals. They count in the user's
-    /// and the administrator's files only.
+    /// Baton: permission rules that nothing overrides; they count in the user's and the administrator's files only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_final: Option<Permission>,
     /// Baton: what may be spent.

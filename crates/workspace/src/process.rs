@@ -87,7 +87,7 @@ pub struct Spec {
     pub mute_errors: bool,
     /// What it may change; whatever the user may if absent.
     pub sandbox: Option<Sandbox>,
-    /// Paths that are put back after it has ended. If there are any, whatever it leaves running ends with it: a process
+    /// Paths that [`run`] puts back after it has ended. If there are any, whatever it leaves running ends with it: a process
     /// that went on could change them later.
     pub kept: Vec<Kept>,
 }

@@ -186,7 +186,8 @@ async fn run(spec: Spec, root: Root, stop: CancellationToken, show: watch::Sende
         Ok(done) => {
             let mut last = seen(&done.output, Some(Over::Exit(done.exit)));
             if let Some(remark) = restored(&root, &done.restored) {
-                last.output.push_str(&format!("\n{remark}\n"));
+                last.output.push('\n');
+                last.output.push_str(&remark);
             }
             last
         }

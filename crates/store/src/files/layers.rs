@@ -22,7 +22,7 @@
 //! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
 //! written back while it is read.
 //!
-//! Three keys are not merged like the others, because a project may tighten what the user set and never loosen it; see
+//! Four keys are not merged like the others, because a project may tighten what the user set and never loosen it; see
 //! [`super::tighten`].
 //!
 //! A text that does not fit the schema makes the whole configuration unusable, as in OpenCode; but all that is

@@ -5,6 +5,7 @@
 //!
 //! - `sandbox`: the stricter mode counts, and the network is off if either side switches it off
 //! - `webfetch.private_addresses`: a project can only set `false`
+//! - `limits.request_reply`: a project can only set `reject`; any other reply would answer what the user is asked
 //! - `permission_final`: no project can set it; a final rule that allows would override the user's own rules
 //!
 //! Every value that has no effect becomes a warning with its file and key.
@@ -22,6 +23,11 @@ use super::{
 const SANDBOX: &str = "sandbox";
 const WEBFETCH: &str = "webfetch";
 const FINAL: &str = "permission_final";
+const LIMITS: &str = "limits";
+const REPLY: &str = "request_reply";
+
+/// The reply that allows nothing.
+const REJECT: &str = "reject";
 
 /// What a project's file says about one of the keys.
 #[derive(Debug)]
@@ -38,7 +44,16 @@ pub(super) fn claims(document: &Node, source: &Source) -> Vec<Claim> {
         let entry = document.entry(key)?;
         Some(Claim { key, value: entry.value.clone().into_value(), source: source.clone(), at: entry.at })
     };
-    [SANDBOX, WEBFETCH, FINAL].into_iter().filter_map(claim).collect()
+    let reply = || {
+        let entry = document.entry(LIMITS)?.value.entry(REPLY)?;
+        Some(Claim {
+            key: REPLY,
+            value: entry.value.clone().into_value(),
+            source: source.clone(),
+            at: entry.at,
+        })
+    };
+    [SANDBOX, WEBFETCH, FINAL].into_iter().filter_map(claim).chain(reply()).collect()
 }
 
 /// Takes the keys out of a project's layer.
@@ -46,17 +61,26 @@ pub(super) fn remove(layer: &mut Map<String, Value>) {
     for key in [SANDBOX, WEBFETCH, FINAL] {
         layer.remove(key);
     }
+    if let Some(Value::Object(limits)) = layer.get_mut(LIMITS) {
+        limits.remove(REPLY);
+    }
 }
 
 /// Tightens what all other layers amount to, and returns a warning for each claim that would loosen it.
 pub(super) fn apply(merged: &mut Map<String, Value>, claims: &[Claim]) -> Vec<Problem> {
     let user_sandbox = read::<Sandbox>(merged.get(SANDBOX));
     let user_webfetch = read::<Webfetch>(merged.get(WEBFETCH));
+    let user_reply = merged.get(LIMITS).and_then(|limits| limits.get(REPLY)).cloned();
     let mut ignored = Vec::new();
     for claim in claims {
         match claim.key {
             SANDBOX => ignored.extend(looser_sandbox(user_sandbox, claim)),
             WEBFETCH => ignored.extend(looser_webfetch(user_webfetch, claim)),
+            REPLY if claim.value == REJECT || Some(&claim.value) == user_reply.as_ref() => {}
+            REPLY => ignored.push(claim.ignored(
+                "limits.request_reply",
+                "can only be `reject` in a project's file, so it has no effect here",
+            )),
             _ => ignored.push(claim.ignored(
                 FINAL,
                 "counts in the user's and the administrator's files only, so it has no effect here",
@@ -70,6 +94,9 @@ pub(super) fn apply(merged: &mut Map<String, Value>, claims: &[Claim]) -> Vec<Pr
     if wanted.is_some_and(|wanted| wanted.private_addresses == Some(false)) {
         let webfetch = merged.entry(WEBFETCH).or_insert_with(|| json!({}));
         merge_value(webfetch, json!({ "private_addresses": false }));
+    }
+    if together(claims, REPLY).is_some_and(|reply| reply == REJECT) {
+        merge_value(merged.entry(LIMITS).or_insert_with(|| json!({})), json!({ REPLY: REJECT }));
     }
     ignored
 }
@@ -207,6 +234,23 @@ mod tests {
         assert_eq!(tightened(WEBFETCH, Some(says(false)), &[says(true)]), (says(false), vec![key]));
         assert_eq!(tightened(WEBFETCH, Some(says(true)), &[says(true)]), (says(true), vec![]));
         assert_eq!(tightened(WEBFETCH, Some(says(true)), &[says(false)]), (says(false), vec![]));
+    }
+
+    #[test]
+    fn a_project_cannot_answer_what_the_user_is_asked() {
+        let replied = |user: Value, project: &str| {
+            let mut merged = Map::from_iter([(LIMITS.to_owned(), user)]);
+            let ignored = apply(&mut merged, &[claim(REPLY, &json!(project))]).len();
+            (merged.remove(LIMITS).unwrap(), ignored)
+        };
+        assert_eq!(replied(json!({ "retries": 2 }), "always"), (json!({ "retries": 2 }), 1));
+        assert_eq!(replied(json!({}), "reject"), (json!({ "request_reply": "reject" }), 0));
+        assert_eq!(
+            replied(json!({ "request_reply": "once" }), "once"),
+            (json!({ "request_reply": "once" }), 0)
+        );
+        let tightened = (json!({ "request_reply": "reject" }), 0);
+        assert_eq!(replied(json!({ "request_reply": "once" }), "reject"), tightened);
     }
 
     #[test]

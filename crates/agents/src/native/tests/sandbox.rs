@@ -196,7 +196,7 @@ async fn a_command_does_not_change_the_rules() {
             format!(".git/hooks/pre-commit {made}"),
         ),
         ("git config core.fsmonitor 'touch pwned'", format!(".git/config {changed}")),
-        ("mv .git aside && ln -s /etc .git", format!(".git, .git/config {changed}")),
+        ("mv .git aside && ln -s /etc .git", ".git, .git/config, .git/hooks, ".to_owned()),
     ];
     let calls: Vec<_> = cases.iter().map(|(line, _)| bash(line)).collect();
     let mut world = repository(&calls).await;

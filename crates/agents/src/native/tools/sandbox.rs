@@ -88,24 +88,65 @@ impl SandboxOptions {
     }
 }
 
+/// Most files that are named in a remark; the others are counted.
+const MAX_NAMED: usize = 5;
+
 /// What a model and a user should know about protected files that a command has changed.
 pub(crate) fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
-    let names = |wanted: fn(&Outcome) -> bool| {
-        let chosen = restored.iter().filter(|it| wanted(&it.outcome));
-        chosen.map(|it| root.relative(&it.path)).collect::<Vec<_>>().join(", ")
-    };
-    let put_back = names(|outcome| *outcome == Outcome::PutBack);
-    let removed = names(|outcome| *outcome == Outcome::Removed);
-    let failed = names(|outcome| matches!(outcome, Outcome::Failed(_)));
-    let sentences = [
-        (put_back, "was changed by the command and has been put back"),
-        (removed, "was made by the command and has been removed"),
-        (failed, "was changed by the command and could not be put back"),
-    ];
-    let said: Vec<String> = sentences
-        .into_iter()
-        .filter(|(names, _)| !names.is_empty())
-        .map(|(names, fate)| format!("{names} {fate}: configuration is read-only in the sandbox."))
-        .collect();
+    let said: Vec<String> = [
+        remark(root, restored, "changed by the command and", "been put back", |it| *it == Outcome::PutBack),
+        remark(root, restored, "made by the command and", "been removed", |it| *it == Outcome::Removed),
+        remark(root, restored, "changed by the command and", "not been put back", |it| {
+            matches!(it, Outcome::Failed(_))
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// A sentence about the files with one outcome.
+fn remark(
+    root: &Root,
+    restored: &[Restored],
+    done: &str,
+    fate: &str,
+    wanted: impl Fn(&Outcome) -> bool,
+) -> Option<String> {
+    let names: Vec<String> =
+        restored.iter().filter(|it| wanted(&it.outcome)).map(|it| root.relative(&it.path)).collect();
+    let (was, has) = if names.len() == 1 { ("was", "has") } else { ("were", "have") };
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let sentence =
+        format!("{shown}{more} {was} {done} {has} {fate}: configuration is read-only in the sandbox.");
+    (!names.is_empty()).then_some(sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_files_are_named_and_many_are_counted() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let root = Root::new(directory.path()).unwrap();
+        let one = |name: &str, outcome| Restored { path: root.top().join(name), outcome };
+        assert_eq!(restored(&root, &[]), None);
+        let failed = one("b", Outcome::Failed("why".to_owned()));
+        assert_eq!(
+            restored(&root, &[one("a", Outcome::Removed), failed]).unwrap(),
+            "a was made by the command and has been removed: configuration is read-only in the sandbox.\n\
+             b was changed by the command and has not been put back: configuration is read-only in the sandbox."
+        );
+        let many: Vec<Restored> = (0..7).map(|number| one(&number.to_string(), Outcome::PutBack)).collect();
+        let told = restored(&root, &many).unwrap();
+        assert!(
+            told.starts_with("0, 1, 2, 3, 4 and 2 more were changed by the command and have been put back")
+        );
+    }
 }
