@@ -38,6 +38,7 @@ pub mod mcp;
 mod options;
 pub mod permission;
 mod prepare;
+mod protected;
 mod resume;
 mod role;
 mod run;
@@ -64,15 +65,16 @@ use permission::Permissions;
 use tools::Bench;
 
 pub use agent::built_in;
-pub(crate) use gate::{Gate, away, root};
+pub(crate) use gate::{Gate, Target, away, edit, root};
 pub use guidance::{Instruction, Instructions};
 pub use options::Options;
+pub(crate) use protected::has_wildcard;
 pub(crate) use title::is_default;
 pub use tools::{
     BroughtCall, BroughtOutput, BroughtTool, Counter, SandboxOptions, Skill, ToolOptions, Toolbox,
     read_address,
 };
-pub(crate) use tools::{Failure, blocking, object};
+pub(crate) use tools::{Failure, blocking, object, restored};
 
 /// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]

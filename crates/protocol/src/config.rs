@@ -160,6 +160,9 @@ pub struct Config {
     /// What is tried out and may change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<Experimental>,
+    /// Baton: permission rules that nothing overrides; they count in the user's and the administrator's files only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_final: Option<Permission>,
     /// Baton: what may be spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
@@ -291,6 +294,7 @@ mod tests {
                 "policies": [{ "action": "provider.use", "effect": "deny", "resource": "*" }],
             },
             "budget": { "cost": { "turn": 0.5, "session": 20 }, "minutes": { "turn": 30 } },
+            "permission_final": { "bash": { "git push *": "ask" } },
             "sandbox": "workspace-write",
             "webfetch": { "private_addresses": true },
             "limits": { "request_seconds": 60, "request_reply": "reject" },

@@ -14,15 +14,26 @@ pub struct Rule {
     pub pattern: String,
     /// What to do.
     pub action: Action,
+    /// Whether the rule wins over every rule that is not final, wherever that one stands. Not on the wire: only the
+    /// user's or the administrator's configuration makes a rule final, never a client.
+    #[serde(skip)]
+    pub is_final: bool,
     /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Rule {
-    /// A rule of the three fields that count.
+    /// A rule that later rules may override.
     pub fn new(permission: impl Into<String>, pattern: impl Into<String>, action: Action) -> Self {
-        Self { permission: permission.into(), pattern: pattern.into(), action, extra: Rest::NONE }
+        let (permission, pattern) = (permission.into(), pattern.into());
+        Self { permission, pattern, action, is_final: false, extra: Rest::NONE }
+    }
+
+    /// The same rule, which only other final rules override.
+    #[must_use]
+    pub fn into_final(self) -> Self {
+        Self { is_final: true, ..self }
     }
 }
 

@@ -35,6 +35,7 @@ mod schema;
 pub mod skills;
 mod spelling;
 mod substitute;
+mod tighten;
 mod trace;
 pub mod trust;
 mod walk;

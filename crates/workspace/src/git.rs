@@ -101,10 +101,16 @@ impl Repository {
 /// know of a worktree that is this one.
 pub fn repository_of(worktree: &Path) -> Option<PathBuf> {
     let link = worktree.join(".git");
-    let own = worktree.join(short_file(&link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let own = directory_of(worktree)?;
     let back = own.join(short_file(&own.join("gitdir"))?.trim()).canonicalize().ok()?;
     let siblings = own.parent().filter(|siblings| siblings.ends_with("worktrees"))?;
     if back == link.canonicalize().ok()? { siblings.parent().map(Path::to_owned) } else { None }
+}
+
+/// The git directory that a worktree's file `.git` leads to; nothing if `.git` is the directory itself.
+pub fn directory_of(worktree: &Path) -> Option<PathBuf> {
+    let link = short_file(&worktree.join(".git"))?;
+    worktree.join(link.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
 }
 
 /// What is in a file that should hold one path.

@@ -10,11 +10,12 @@
 //! - Its output is bounded: the beginning and the end are kept, the middle is counted. All of it can be had in a
 //!   file, which is bounded, too.
 //!
-//! On demand it runs in a [`Sandbox`], or not at all.
+//! On demand it runs in a [`Sandbox`], or not at all, and leaves the files unchanged that [`Spec::kept`] names.
 
 mod capture;
 mod companion;
 mod guard;
+mod keep;
 mod sandbox;
 mod spool;
 pub(crate) mod tree;
@@ -33,9 +34,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
 pub use companion::{Companion, Pipes, start};
+pub use keep::{Kept, MAX_KEPT_BYTES, MAX_KEPT_FILES, Outcome, Restored, Unkept};
 pub use sandbox::{Refusal, Sandbox, Support};
 pub use spool::{MAX_SPOOL, Spool};
 
+use keep::Keeper;
 use spool::Spooling;
 use tree::Tree;
 
@@ -84,6 +87,9 @@ pub struct Spec {
     pub mute_errors: bool,
     /// What it may change; whatever the user may if absent.
     pub sandbox: Option<Sandbox>,
+    /// Paths that [`run`] puts back after it has ended. If there are any, whatever it leaves running ends with it: a process
+    /// that went on could change them later.
+    pub kept: Vec<Kept>,
 }
 
 impl Spec {
@@ -100,6 +106,7 @@ impl Spec {
             spool: None,
             mute_errors: false,
             sandbox: None,
+            kept: Vec::new(),
         }
     }
 
@@ -151,6 +158,8 @@ pub struct Done {
     pub output: Output,
     /// The file with all of it, if it was more than is kept.
     pub spooled: Option<PathBuf>,
+    /// The paths of [`Spec::kept`] that it had changed.
+    pub restored: Vec<Restored>,
 }
 
 /// A program that could not be run.
@@ -164,6 +173,14 @@ pub enum Error {
         program: String,
         /// Why there is none.
         source: Refusal,
+    },
+    /// Files that it must not change could not be remembered.
+    #[error("refused to start `{program}` in its sandbox: {source}")]
+    Keep {
+        /// The program.
+        program: String,
+        /// Why not.
+        source: Unkept,
     },
     /// It could not be started.
     #[error("cannot start `{program}`: {source}")]
@@ -191,11 +208,16 @@ pub async fn run(
 ) -> Result<Done, Error> {
     let program = spec.name();
     let deadline = Instant::now() + spec.deadline;
+    // Dropped after the program, so that a run that is cut off ends the program first.
+    let keeper = keep(&spec).await?;
     let mut running = Running::start(&spec)?;
     let ended = running.watch(deadline, cancel, progress).await;
     let exit = match ended {
         Ok(Ended::Itself(status)) => {
             running.drain().await;
+            if keeper.is_some() && !running.tree.is_gone() {
+                running.stop().await;
+            }
             exit(status)
         }
         Ok(Ended::Deadline) => {
@@ -210,7 +232,28 @@ pub async fn run(
     };
     running.tree.disarm();
     let spooled = running.spooling.finish().await;
-    Ok(Done { exit, output: std::mem::take(&mut running.output), spooled })
+    let restored = match keeper {
+        Some(mut keeper) => unblocked(move || keeper.restore()).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    Ok(Done { exit, output: std::mem::take(&mut running.output), spooled, restored })
+}
+
+/// Remembers the files that a program must not change.
+async fn keep(spec: &Spec) -> Result<Option<Keeper>, Error> {
+    if spec.kept.is_empty() {
+        return Ok(None);
+    }
+    let writable = spec.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
+    let kept = spec.kept.clone();
+    let keeper = unblocked(move || Keeper::new(kept, &writable)).await;
+    let keeper = keeper.map_err(|source| Error::Start { program: spec.name(), source })?;
+    keeper.map(Some).map_err(|source| Error::Keep { program: spec.name(), source })
+}
+
+/// Runs something that blocks, on a thread for that.
+async fn unblocked<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }
 
 enum Ended {

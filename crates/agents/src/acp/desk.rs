@@ -22,10 +22,10 @@ use workspace::files::{self, Root};
 use super::limits;
 use super::matter::Matter;
 use super::question;
-use super::terminal::{self, Terminals};
+use super::terminal::{self, Confined, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
 use crate::native::permission::{Pattern, Permissions, Wish};
-use crate::native::{Failure, Gate, SandboxOptions, blocking, object};
+use crate::native::{Failure, Gate, SandboxOptions, Target, blocking, object};
 
 /// Whoever answers an agent's requests in one turn.
 pub(super) struct Desk<'a> {
@@ -111,9 +111,15 @@ impl<'a> Desk<'a> {
                 }
                 let shown = paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(", ");
                 let metadata = object(json!({ "filepath": shown, "diff": diff }));
-                gate.permit(permission, &paths, metadata).await?;
                 if *permission == "edit" {
+                    let target = |(written, path): (&String, &PathBuf)| Target {
+                        written: written.clone(),
+                        path: path.clone(),
+                    };
+                    gate.permit_edit(files.iter().zip(&paths).map(target).collect(), metadata).await?;
                     self.granted().files.extend(paths);
+                } else {
+                    gate.permit(permission, &paths, metadata).await?;
                 }
             }
             Matter::Address { url } => {
@@ -214,7 +220,8 @@ impl<'a> Desk<'a> {
                 &wanted.content,
             );
             let metadata = object(json!({ "filepath": path.to_string_lossy(), "diff": planned.patch }));
-            gate.permit("edit", std::slice::from_ref(&path), metadata).await?;
+            let written = wanted.path.to_string_lossy().into_owned();
+            gate.permit_edit(vec![Target { written, path: path.clone() }], metadata).await?;
         }
         if self.turn.cancellation().is_cancelled() {
             return Err(Failure::Cancelled);
@@ -246,14 +253,18 @@ impl<'a> Desk<'a> {
         if !self.bypass && !self.granted().commands.contains(&line) {
             gate.command(&line, Path::new(&directory)).await.map_err(fault)?;
         }
-        let sandbox = match self.sandbox {
-            Some(sandbox) => sandbox.around(self.turn, &self.root).await.map_err(fault)?,
-            None => None,
+        let (sandbox, kept) = match self.sandbox {
+            Some(sandbox) => (
+                sandbox.around(self.turn, &self.root).await.map_err(fault)?,
+                sandbox.kept(&self.root).await.map_err(fault)?,
+            ),
+            None => (None, Vec::new()),
         };
         if self.turn.cancellation().is_cancelled() {
             return Err(fault(Failure::Cancelled));
         }
-        self.terminals.create(&wanted, directory, self.hidden, sandbox)
+        let confined = Confined { sandbox, kept, root: self.root.clone() };
+        self.terminals.create(&wanted, directory, self.hidden, confined)
     }
 }
 

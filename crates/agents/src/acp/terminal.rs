@@ -12,10 +12,12 @@ use agent_client_protocol_schema::v1::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use workspace::process::{self, Bounds, Exit, Output, Sandbox, Spec};
+use workspace::files::Root;
+use workspace::process::{self, Bounds, Exit, Kept, Output, Sandbox, Spec};
 
 use super::limits;
 use crate::jsonrpc::{Fault, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::native::restored;
 
 /// The commands of one turn. Dropping it ends them.
 #[derive(Debug, Default)]
@@ -33,6 +35,15 @@ struct Terminal {
     stop: CancellationToken,
     /// Nothing once it is released; what it wrote is kept for whoever shows it.
     task: Option<AbortOnDropHandle<()>>,
+}
+
+/// What a command may change.
+#[derive(Debug)]
+pub(super) struct Confined {
+    pub(super) sandbox: Option<Sandbox>,
+    pub(super) kept: Vec<Kept>,
+    /// The project, in whose terms files are named.
+    pub(super) root: Root,
 }
 
 /// What is known about a command.
@@ -84,7 +95,7 @@ impl Terminals {
         wanted: &CreateTerminalRequest,
         directory: PathBuf,
         hidden: &[String],
-        sandbox: Option<Sandbox>,
+        confined: Confined,
     ) -> Result<CreateTerminalResponse, Fault> {
         let mut state = self.state();
         if state.open.values().filter(|terminal| terminal.seen.borrow().over.is_none()).count()
@@ -102,10 +113,11 @@ impl Terminals {
         spec.environment.extend(wanted.env.iter().map(|it| ((&it.name).into(), (&it.value).into())));
         let limit = wanted.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());
         spec.bounds = Bounds { head: 0, tail: limit.unwrap_or(limits::OUTPUT).min(limits::OUTPUT) };
-        spec.sandbox = sandbox;
+        spec.sandbox = confined.sandbox;
+        spec.kept = confined.kept;
         let (show, seen) = watch::channel(Seen::default());
         let stop = CancellationToken::new();
-        let task = AbortOnDropHandle::new(tokio::spawn(run(spec, stop.clone(), show)));
+        let task = AbortOnDropHandle::new(tokio::spawn(run(spec, confined.root, stop.clone(), show)));
         state.last += 1;
         let id = format!("terminal-{}", state.last);
         state.open.insert(id.clone(), Terminal { seen, stop, task: Some(task) });
@@ -161,7 +173,7 @@ fn unknown(id: &TerminalId) -> Fault {
     Fault::new(INVALID_PARAMS, format!("there is no terminal {id}"))
 }
 
-async fn run(spec: Spec, stop: CancellationToken, show: watch::Sender<Seen>) {
+async fn run(spec: Spec, root: Root, stop: CancellationToken, show: watch::Sender<Seen>) {
     let seen = |output: &Output, over: Option<Over>| Seen {
         output: output.end(),
         truncated: output.omitted() > 0,
@@ -171,7 +183,14 @@ async fn run(spec: Spec, stop: CancellationToken, show: watch::Sender<Seen>) {
         show.send_replace(seen(output, None));
     });
     let last = match done.await {
-        Ok(done) => seen(&done.output, Some(Over::Exit(done.exit))),
+        Ok(done) => {
+            let mut last = seen(&done.output, Some(Over::Exit(done.exit)));
+            if let Some(remark) = restored(&root, &done.restored) {
+                last.output.push('\n');
+                last.output.push_str(&remark);
+            }
+            last
+        }
         Err(error) => {
             Seen { output: error.to_string(), truncated: false, over: Some(Over::Failed(error.to_string())) }
         }
@@ -209,7 +228,10 @@ mod tests {
     async fn a_command_is_over_when_its_process_exits() {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
         let create = |line: &str| {
-            let made = terminals.create(&wanted(line, &[]), directory.path().to_owned(), &[], None).unwrap();
+            let root = Root::new(directory.path()).unwrap();
+            let confined = Confined { sandbox: None, kept: Vec::new(), root };
+            let made =
+                terminals.create(&wanted(line, &[]), directory.path().to_owned(), &[], confined).unwrap();
             made.terminal_id
         };
         // Something it has started holds its output open.

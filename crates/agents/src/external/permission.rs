@@ -7,15 +7,16 @@
 use std::path::Path;
 
 use engine::session::Turn;
+use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::Rule;
 
 use crate::native::permission::{Permissions, Verdict, Wish, denied};
-use crate::native::{Gate, away, root};
+use crate::native::{Gate, Target, away, blocking, edit, has_wildcard, root};
 
 /// Gets an answer, from the rules or from people. Only people can answer a question.
-pub async fn ask(turn: &Turn, rules: &[Rule], ask: Ask) -> Answer {
-    let Ask::Permission { permission, patterns, .. } = &ask else { return turn.ask(ask).await };
+pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
+    let Ask::Permission { permission, patterns, always, .. } = &mut ask else { return turn.ask(ask).await };
     let own = turn.session.permission.iter().flatten();
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
     // What cannot be read is not allowed: a person is asked.
@@ -25,8 +26,16 @@ pub async fn ask(turn: &Turn, rules: &[Rule], ask: Ask) -> Answer {
         Verdict::Allowed => Answer::Once,
         Verdict::Denied(rules) => Answer::Rejected { message: Some(denied(&rules)) },
         Verdict::Ask => {
+            let exact = matter.protected();
+            if let Some(exact) = &exact {
+                always.clone_from(exact);
+            }
             let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
-            turn.ask_unless(ask, enough).await
+            match turn.ask_unless(ask, enough).await {
+                // The approval is kept here. An agent might allow itself more than this one file.
+                Answer::Always if exact.is_some() => Answer::Once,
+                answer => answer,
+            }
         }
     }
 }
@@ -44,9 +53,16 @@ impl Matter {
     async fn new(turn: &Turn, permission: &str, patterns: &[String]) -> Self {
         let wishes = match permission {
             "bash" => commands(turn, patterns).await,
+            "edit" => edits(turn, patterns).await,
             _ => Some(files(permission, patterns)),
         };
         Self { wishes, permission: permission.to_owned(), patterns: patterns.to_vec() }
+    }
+
+    /// For a change of protected files: all that an answer of `always` may allow.
+    fn protected(&self) -> Option<Vec<String>> {
+        let wish = self.wishes.iter().flatten().find(|wish| wish.permission == "edit")?;
+        wish.patterns.iter().any(|pattern| pattern.guard.is_some()).then(|| wish.always.clone())
     }
 
     fn judge(&self, rules: &[Rule], approved: &[Rule]) -> Verdict {
@@ -60,6 +76,9 @@ impl Matter {
             }
         }
         let is_known = self.wishes.is_some() && verdict == Verdict::Allowed;
+        if !is_known && permissions.is_final(&Wish::plain(&self.permission, &self.patterns)) {
+            return Verdict::Ask;
+        }
         // What a person has allowed for good in so many words is allowed, whatever it consists of.
         let is_same = |pattern: &String| {
             approved.iter().any(|rule| rule.permission == self.permission && rule.pattern == *pattern)
@@ -76,6 +95,30 @@ async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
     let mut wishes = Vec::new();
     for line in lines {
         wishes.extend(gate.needs(line, root.directory()).await.ok()?);
+    }
+    Some(wishes)
+}
+
+/// A change of files. A path that cannot be followed is judged by its text.
+async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
+    let root = root(&turn.session).ok()?;
+    let mut wishes = files("edit", patterns);
+    let texts = patterns.to_vec();
+    let found = blocking(move || {
+        let target = |written: &String| {
+            let path =
+                root.locate(written).map_or_else(|_| root.directory().join(written), |place| place.path);
+            Target { written: written.clone(), path }
+        };
+        edit(&root, &texts.iter().map(target).collect::<Vec<_>>(), Extra::new())
+    });
+    let found = found.await.ok()?;
+    if let Some(wish) = wishes.first_mut() {
+        // Rules match the path as the agent wrote it; what was found adds the protection.
+        for (pattern, found) in wish.patterns.iter_mut().zip(found.patterns) {
+            pattern.guard = found.guard;
+        }
+        wish.always = patterns.iter().filter(|text| !has_wildcard(text)).cloned().collect();
     }
     Some(wishes)
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use workspace::files::Root;
 
 use super::permission::{Pattern, Permissions, Wish};
+use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
 
@@ -17,6 +18,15 @@ use super::tools::{Failure, blocking, object};
 pub(crate) fn root(session: &Session) -> Result<Root, String> {
     Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
         .map_err(|error| format!("the session's directory cannot be used: {error}"))
+}
+
+/// A file that is to be changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The path that the agent wrote.
+    pub(crate) written: String,
+    /// The file that it leads to.
+    pub(crate) path: PathBuf,
 }
 
 /// Whoever wants something, where, under which rules, and whom to ask.
@@ -64,6 +74,32 @@ impl Gate<'_> {
         };
         self.permissions.get(self.turn, wish, self.call).await
     }
+
+    /// Asks to change files.
+    pub(crate) async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), Failure> {
+        let root = self.root.clone();
+        let wish = blocking(move || edit(&root, &targets, metadata)).await?;
+        self.permissions.get(self.turn, wish, self.call).await
+    }
+}
+
+/// The wish to change files. For a protected file, `always` allows the same file again and nothing else. Looks at the
+/// file system, so it may block for a moment.
+pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish {
+    let pattern = |target: &Target| Pattern {
+        guard: protected::guard(root, &target.written, &target.path),
+        ..Pattern::plain(root.relative(&target.path))
+    };
+    let patterns: Vec<Pattern> = targets.iter().map(pattern).collect();
+    let always = if patterns.iter().any(|pattern| pattern.guard.is_some()) {
+        metadata.insert("protected".to_owned(), true.into());
+        // As a pattern, a name with a wildcard in it would allow other files, too.
+        let texts = patterns.iter().map(|pattern| pattern.text.clone());
+        texts.filter(|text| !protected::has_wildcard(text)).collect()
+    } else {
+        vec!["*".to_owned()]
+    };
+    Wish { permission: "edit".into(), patterns, always, metadata }
 }
 
 /// The wish to use directories outside of the project.

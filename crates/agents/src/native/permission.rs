@@ -13,6 +13,7 @@ use protocol::request::{Action, PermissionReply, Rule};
 pub(super) use command::{Command, Place, commands};
 pub use rules::{defaults, evaluate, matches};
 
+use super::protected::Guard;
 use super::tools::Failure;
 
 /// What a tool wants to do.
@@ -47,11 +48,42 @@ pub(crate) struct Pattern {
     /// Whether the text may mean more than it shows. An allowing rule with a wildcard is then not enough,
     /// unless it allows everything.
     pub(crate) opaque: bool,
+    /// Set for a protected file. A rule that allows edits in general is then not enough.
+    pub(crate) guard: Option<Guard>,
 }
 
 impl Pattern {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), opaque: false }
+        Self { text: text.into(), opaque: false, guard: None }
+    }
+
+    /// A command line, which is opaque if its text may mean more than it shows.
+    pub(crate) fn command(text: impl Into<String>, opaque: bool) -> Self {
+        Self { opaque, ..Self::plain(text) }
+    }
+
+    /// Whether a rule that allows it is specific enough.
+    fn is_allowed_by(&self, rule: &Rule) -> bool {
+        let opaque = self.opaque && rule.pattern != "*" && rule.pattern != self.text;
+        let guarded = self.guard.as_ref().is_some_and(|guard| !guard.is_named_by(&rule.pattern));
+        !opaque && !guarded
+    }
+
+    /// The action for it. Of the rules that match, the last one wins; a rule that allows and is not specific enough
+    /// is passed over, except that it turns the denial of a protected file into a question.
+    fn evaluate<'r>(&self, rules: impl Iterator<Item = &'r Rule>, permission: &str) -> Action {
+        let mut action = Action::Ask;
+        for rule in rules {
+            if !matches(&rule.permission, permission) || !matches(&rule.pattern, &self.text) {
+                continue;
+            }
+            if rule.action != Action::Allow || self.is_allowed_by(rule) {
+                action = rule.action;
+            } else if self.guard.is_some() && action == Action::Deny {
+                action = Action::Ask;
+            }
+        }
+        action
     }
 }
 
@@ -92,8 +124,20 @@ impl Permissions {
         Self { rules: self.rules.clone(), approved }
     }
 
+    /// All rules in order: those that can be overridden, approvals, and final ones.
     fn all(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().chain(&self.approved)
+        let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
+        first.into_iter().chain(&self.approved).chain(last)
+    }
+
+    /// Whether a final rule decides about a wish, so that no approval changes anything.
+    pub(crate) fn is_final(&self, wish: &Wish) -> bool {
+        let decides = |rule: &Rule, pattern: &Pattern| {
+            rule.is_final
+                && matches(&rule.permission, &wish.permission)
+                && matches(&rule.pattern, &pattern.text)
+        };
+        self.rules.iter().any(|rule| wish.patterns.iter().any(|pattern| decides(rule, pattern)))
     }
 
     /// Allows what a person has asked for in so many words, where the rules say to ask. What they deny stays denied.
@@ -105,9 +149,13 @@ impl Permissions {
 
     /// Whether a tool with this permission can never be used, so that the model need not see it.
     pub(super) fn hides(&self, permission: &str) -> bool {
-        self.rules
-            .iter()
-            .rfind(|rule| matches(&rule.permission, permission))
+        let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
+        let about = |rule: &&Rule| matches(&rule.permission, permission);
+        first
+            .into_iter()
+            .chain(last)
+            .filter(about)
+            .last()
             .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     }
 
@@ -120,13 +168,7 @@ impl Permissions {
     pub(crate) fn judge(&self, wish: &Wish) -> Verdict {
         let mut ask = false;
         for pattern in &wish.patterns {
-            let counts = |rule: &&Rule| {
-                !pattern.opaque
-                    || rule.action != Action::Allow
-                    || rule.pattern == "*"
-                    || rule.pattern == pattern.text
-            };
-            match evaluate(self.all().filter(counts), &wish.permission, &pattern.text) {
+            match pattern.evaluate(self.all(), &wish.permission) {
                 Action::Allow => {}
                 Action::Ask => ask = true,
                 Action::Deny => return Verdict::Denied(self.about(&wish.permission)),
@@ -164,7 +206,10 @@ impl Permissions {
 
     /// Asks a person about the first wish, who thereby allows all of them.
     async fn ask(&self, turn: &Turn, wishes: Vec<Wish>, call: Option<&str>) -> Result<(), Failure> {
-        let Some(shown) = wishes.first().cloned() else { return Ok(()) };
+        let Some(mut shown) = wishes.first().cloned() else { return Ok(()) };
+        if self.is_final(&shown) {
+            shown.always.clear();
+        }
         let ask = Ask::Permission {
             permission: shown.permission.into_owned(),
             patterns: shown.patterns.into_iter().map(|pattern| pattern.text).collect(),
@@ -213,10 +258,7 @@ mod tests {
     fn wish(patterns: &[(&str, bool)]) -> Wish {
         Wish {
             permission: "bash".into(),
-            patterns: patterns
-                .iter()
-                .map(|(text, opaque)| Pattern { text: (*text).to_owned(), opaque: *opaque })
-                .collect(),
+            patterns: patterns.iter().map(|(text, opaque)| Pattern::command(*text, *opaque)).collect(),
             always: Vec::new(),
             metadata: Extra::new(),
         }
@@ -267,5 +309,52 @@ mod tests {
         assert!(permissions.hides("edit") && !permissions.hides("read"));
         rules.push(Rule::new("edit", "*.md", Action::Allow));
         assert!(!Permissions::new(rules, Vec::new()).hides("edit"));
+    }
+
+    /// The verdict about a change of `.opencode/agent/a.md` with these rules after the defaults.
+    fn judge_protected(rules: &[(&str, Action)], approved: &[&str]) -> Verdict {
+        let rule = |(pattern, action): &(&str, Action)| Rule::new("edit", *pattern, *action);
+        let rules = defaults().into_iter().chain(rules.iter().map(rule)).collect();
+        let approved = approved.iter().map(|pattern| rule(&(pattern, Action::Allow))).collect();
+        let guard = Some(Guard::Named([".opencode".to_owned()].into()));
+        let pattern = Pattern { guard, ..Pattern::plain(".opencode/agent/a.md") };
+        let wish = Wish { patterns: vec![pattern], ..Wish::plain("edit", &[]) };
+        Permissions::new(rules, approved).judge(&wish)
+    }
+
+    #[test]
+    fn a_protected_file_is_asked_about_unless_a_rule_names_it() {
+        use Action::{Allow, Ask, Deny};
+        assert_eq!(judge_protected(&[], &[]), Verdict::Ask);
+        assert_eq!(judge_protected(&[("*", Allow)], &["*"]), Verdict::Ask);
+        assert_eq!(judge_protected(&[("*.md", Allow)], &[]), Verdict::Ask);
+        assert_eq!(judge_protected(&[(".opencode/*", Allow)], &[]), Verdict::Allowed);
+        assert_eq!(judge_protected(&[(".opencode/*", Allow), ("*", Allow)], &[]), Verdict::Allowed);
+        assert_eq!(judge_protected(&[(".opencode/*", Allow), ("*", Ask)], &[]), Verdict::Ask);
+        assert_eq!(judge_protected(&[("*", Allow)], &[".opencode/agent/a.md"]), Verdict::Allowed);
+        assert_eq!(judge_protected(&[("*", Deny), ("*", Allow)], &[]), Verdict::Ask);
+        assert!(matches!(judge_protected(&[("*", Allow), ("*", Deny)], &[]), Verdict::Denied(_)));
+        assert!(matches!(judge_protected(&[("*.md", Deny)], &["*"]), Verdict::Ask), "not denied any more");
+    }
+
+    #[test]
+    fn a_final_rule_wins_over_later_rules_and_approvals() {
+        let asks = Rule::new("bash", "git push *", Action::Ask).into_final();
+        let denies = Rule::new("webfetch", "*", Action::Deny).into_final();
+        let project = [Rule::new("*", "*", Action::Allow), Rule::new("bash", "git push *", Action::Allow)];
+        let rules = [asks, denies].into_iter().chain(project).collect();
+        let approved =
+            vec![Rule::new("bash", "git push *", Action::Allow), Rule::new("webfetch", "*", Action::Allow)];
+        let mut permissions = Permissions::new(rules, approved);
+        assert_eq!(permissions.judge(&wish(&[("git push origin", false)])), Verdict::Ask);
+        assert_eq!(permissions.judge(&wish(&[("git pull", false)])), Verdict::Allowed);
+        assert!(permissions.is_final(&wish(&[("git push origin", false)])));
+        assert!(!permissions.is_final(&wish(&[("git pull", false)])));
+        assert!(permissions.hides("webfetch"), "a later rule and an approval do not bring it back");
+        permissions.concede("webfetch", "http://a");
+        assert!(matches!(
+            permissions.judge(&Wish::plain("webfetch", &["http://a".to_owned()])),
+            Verdict::Denied(_)
+        ));
     }
 }

@@ -14,6 +14,7 @@ mod mcp;
 mod outputs;
 mod patches;
 mod processes;
+mod protected;
 mod puppet;
 mod reading;
 mod replay;

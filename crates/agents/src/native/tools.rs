@@ -48,6 +48,7 @@ pub use options::{Skill, ToolOptions};
 pub(crate) use paths::blocking;
 pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
+pub(crate) use sandbox::restored;
 pub(super) use task::{report, told};
 pub use webfetch::read_address;
 

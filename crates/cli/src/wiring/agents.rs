@@ -19,11 +19,18 @@ pub(super) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
     defaults().into_iter().chain(written(environment, config)).collect()
 }
 
-/// The rules that the configuration has for everybody.
+/// The rules that the configuration has for everybody, the final ones last.
 pub(super) fn written(environment: &Environment, config: &Config) -> Vec<Rule> {
     let home = environment.home();
     let written = config.permission.as_ref().map(|written| permission::rules(written, home.as_deref()));
-    written.unwrap_or_default()
+    written.into_iter().flatten().chain(finals(environment, config)).collect()
+}
+
+/// The rules that nothing else overrides.
+fn finals(environment: &Environment, config: &Config) -> Vec<Rule> {
+    let home = environment.home();
+    let written = config.permission_final.as_ref().map(|written| permission::rules(written, home.as_deref()));
+    written.into_iter().flatten().map(Rule::into_final).collect()
 }
 
 /// The agents, the default one first: that is the one prompts get that name none.
@@ -53,6 +60,10 @@ pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dy
             Some(known) => *known = agent,
             None => agents.push(agent),
         }
+    }
+    let finals = finals(environment, config);
+    for agent in &mut agents {
+        agent.permission.extend(finals.iter().cloned());
     }
     if let Some(wanted) = &config.default_agent {
         let choosable = |agent: &Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
@@ -141,6 +152,20 @@ mod tests {
         assert_eq!(says(reviewer, "edit", "a"), Action::Deny);
         assert_eq!([build, reviewer].map(|agent| says(agent, "bash", "make")), [Action::Allow; 2]);
         assert_eq!(says(reviewer, "read", ".env"), says(build, "read", ".env"), "the defaults are for all");
+    }
+
+    #[test]
+    fn final_rules_come_last_for_every_agent() {
+        let agents = agents(json!({
+            "permission": { "bash": "allow" },
+            "permission_final": { "bash": { "git push *": "deny" } },
+            "agent": { "build": { "permission": { "bash": "allow" } }, "mine": { "permission": "allow" } },
+        }));
+        for agent in &agents {
+            let last = agent.permission.last().unwrap();
+            assert!(last.is_final && last.pattern == "git push *", "{}", agent.name);
+            assert_eq!(evaluate(agent.permission.iter(), "bash", "git push -f"), Action::Deny);
+        }
     }
 
     #[test]

@@ -345,7 +345,9 @@ async fn instructions_at_an_address_are_followed_while_it_is_there_and_after() {
     let url = site("Use tabs, everywhere.", 1).await;
     fake.configure(&world, &json!({ "instructions": [url] }));
     let allowed = json!({ "webfetch": { "private_addresses": true } });
-    fs::write(world.project().join("baton.json"), allowed.to_string()).unwrap();
+    let directory = world.path("home/.config/opencode");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("baton.json"), allowed.to_string()).unwrap();
     let server = Server::start(with_key(world.with_data(&["serve", "--port", "0"]))).await;
     let session = server.calls.session().await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });

@@ -79,7 +79,8 @@ mod tests {
         attachment enterprise tool_output compaction experimental";
 
     /// Baton's own keys.
-    const OWN: &str = "acp agents auto_commit budget channels continuation limits sandbox webfetch webhook";
+    const OWN: &str = "acp agents auto_commit budget channels continuation limits permission_final \
+        sandbox webfetch webhook";
 
     #[test]
     fn every_key_of_opencode_and_none_but_our_own_besides_is_known_and_described() {

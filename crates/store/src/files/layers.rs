@@ -22,6 +22,9 @@
 //! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
 //! written back while it is read.
 //!
+//! Four keys are not merged like the others, because a project may tighten what the user set and never loosen it; see
+//! [`super::tighten`].
+//!
 //! A text that does not fit the schema makes the whole configuration unusable, as in OpenCode; but all that is
 //! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
 //! OpenCode ignores them.
@@ -44,6 +47,7 @@ use super::{
     problem::{Invalid, Problem, Source},
     schema,
     substitute::substitute,
+    tighten::{self, Claim},
     walk,
 };
 
@@ -51,8 +55,9 @@ use super::{
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Keys that OpenCode does not know.
-pub(super) const OWN_KEYS: [&str; 10] = [
+pub(super) const OWN_KEYS: [&str; 11] = [
     "budget",
+    "permission_final",
     "continuation",
     "sandbox",
     "webfetch",
@@ -156,6 +161,8 @@ struct Loader<'a> {
     in_project: bool,
     /// Plugins that are not the project's.
     own_plugins: Vec<Value>,
+    /// The project's values for the keys that it may only tighten.
+    claims: Vec<Claim>,
     loaded: Loaded,
     wrong: Vec<Problem>,
 }
@@ -163,8 +170,8 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(environment: &'a Environment, site: &'a Site, draft: Option<Draft<'a>>) -> Self {
         let (merged, loaded, wrong) = (Map::new(), Loaded::default(), Vec::new());
-        let (in_project, own_plugins) = (false, Vec::new());
-        Self { environment, site, draft, merged, in_project, own_plugins, loaded, wrong }
+        let (in_project, own_plugins, claims) = (false, Vec::new(), Vec::new());
+        Self { environment, site, draft, merged, in_project, own_plugins, claims, loaded, wrong }
     }
 
     fn user(&mut self) {
@@ -246,6 +253,7 @@ impl<'a> Loader<'a> {
     }
 
     fn finish(mut self) -> Result<Loaded, Invalid> {
+        self.loaded.warnings.extend(tighten::apply(&mut self.merged, &self.claims));
         normal::finish(&mut self.merged, self.environment);
         if self.wrong.is_empty() {
             let raw = Raw(self.merged.clone());
@@ -353,12 +361,17 @@ impl<'a> Loader<'a> {
         let locate = |offset| lines.position(substituted.origin(offset));
         let Some(node) = self.parsed(&substituted.text, &locate, source) else { return };
         self.warn_of_own_keys(&node, source);
+        let claims = if self.in_project { tighten::claims(&node, source) } else { Vec::new() };
         if self.fits(&node, &schema::CONFIGURATION, source)
             && let Value::Object(mut layer) = node.into_value()
         {
             normal::layer(&mut layer, self.environment, from);
             if let Some(Value::Array(plugins)) = layer.get("plugin") {
                 self.note_plugins(plugins);
+            }
+            if self.in_project {
+                tighten::remove(&mut layer);
+                self.claims.extend(claims);
             }
             merge(&mut self.merged, layer);
         }

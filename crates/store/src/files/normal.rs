@@ -35,8 +35,10 @@ pub(super) fn layer(layer: &mut Map<String, Value>, environment: &Environment, f
     for key in TERMINAL_KEYS {
         layer.remove(key);
     }
-    if let Some(written) = layer.get_mut("permission") {
-        full_permission(written);
+    for key in ["permission", "permission_final"] {
+        if let Some(written) = layer.get_mut(key) {
+            full_permission(written);
+        }
     }
     for key in ["agent", "mode"] {
         let agents = layer.get_mut(key).and_then(Value::as_object_mut);

@@ -43,6 +43,24 @@ async fn both_streams_arrive_in_the_order_they_were_written() {
 }
 
 #[tokio::test]
+async fn kept_files_are_put_back_after_everything_it_started_has_ended() {
+    let directory = TempDir::new().unwrap();
+    let top = directory.path().canonicalize().unwrap();
+    std::fs::write(top.join("kept"), "as it was").unwrap();
+    // The process in the background would change the file again whenever it is put back.
+    let line = "echo changed > kept; echo free > free; \
+        (while :; do echo late > kept; sleep 0.01; done) > /dev/null 2>&1 & echo $!";
+    let mut spec = Spec::shell(line, &top, LONG);
+    spec.kept = vec![Kept { path: top.join("kept"), contents: true }];
+    let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!(done.exit, Exit::Code(0));
+    assert_eq!(done.restored, [Restored { path: top.join("kept"), outcome: Outcome::PutBack }]);
+    assert!(!lives(done.output.text().trim()));
+    assert_eq!(std::fs::read_to_string(top.join("kept")).unwrap(), "as it was");
+    assert_eq!(std::fs::read_to_string(top.join("free")).unwrap(), "free\n");
+}
+
+#[tokio::test]
 async fn the_last_words_are_not_lost() {
     let (done, _) = shell("printf 'x%.0s' $(seq 20000); echo end").await;
     assert!(done.output.text().ends_with("xend\n"));

@@ -61,7 +61,7 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
             always.push(pattern);
         }
     }
-    let pattern = |command: &Command| Pattern { text: command.text.clone(), opaque: command.opaque };
+    let pattern = |command: &Command| Pattern::command(command.text.clone(), command.opaque);
     Wish {
         permission: "bash".into(),
         patterns: asked().map(pattern).collect(),

@@ -26,10 +26,31 @@ const LOOKING: [&str; 17] = [
 /// Options that make a looking command write a file or start a program.
 const NOT_LOOKING: [&str; 3] = ["git * --output*", "git * --ext-diff*", "git * --textconv*"];
 
+/// Protected files by name, for clients that list rules. They are recognised by `native::protected`, which also sees
+/// links and other spellings, and which a rule for all files does not override.
+const PROTECTED: [&str; 16] = [
+    "opencode.json",
+    "*/opencode.json",
+    "opencode.jsonc",
+    "*/opencode.jsonc",
+    "baton.json",
+    "*/baton.json",
+    "baton.jsonc",
+    "*/baton.jsonc",
+    ".opencode",
+    ".opencode/*",
+    "*/.opencode",
+    "*/.opencode/*",
+    ".git",
+    ".git/*",
+    "*/.git",
+    "*/.git/*",
+];
+
 /// The rules every agent starts with; later ones win.
 ///
-/// Files of the project may be read and changed, environment files are asked about, and so is every command
-/// except a few that only look.
+/// Files of the project may be read and changed. Environment files are asked about, and so are changes of files that
+/// decide what an agent may do, and every command except a few that only look.
 pub fn defaults() -> Vec<Rule> {
     let mut rules = vec![
         Rule::new("*", "*", Action::Allow),
@@ -38,11 +59,9 @@ pub fn defaults() -> Vec<Rule> {
         Rule::new("read", "*.env", Action::Ask),
         Rule::new("read", "*.env.*", Action::Ask),
         Rule::new("read", "*.env.example", Action::Allow),
-        // Git runs programs that its configuration names, so changing that is running a command.
-        Rule::new("edit", ".git/*", Action::Ask),
-        Rule::new("edit", "*/.git/*", Action::Ask),
         Rule::new("bash", "*", Action::Ask),
     ];
+    rules.extend(PROTECTED.map(|pattern| Rule::new("edit", pattern, Action::Ask)));
     rules.extend(LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Allow)));
     rules.extend(NOT_LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Ask)));
     rules
@@ -142,7 +161,9 @@ mod tests {
         }
         assert_eq!(says("edit", "src/main.rs"), Action::Allow);
         assert_eq!(says("edit", ".gitignore"), Action::Allow);
-        assert_eq!(says("edit", ".git/config"), Action::Ask);
+        for file in [".git/config", "sub/.git", "opencode.json", "sub/baton.jsonc", ".opencode/agent/a.md"] {
+            assert_eq!(says("edit", file), Action::Ask, "{file}");
+        }
         assert_eq!(says("read", "config/.env.local"), Action::Ask);
         assert_eq!(says("read", ".env.example"), Action::Allow);
         assert_eq!(says("external_directory", "/etc/*"), Action::Ask);

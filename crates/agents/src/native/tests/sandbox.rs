@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use protocol::config::SandboxMode;
 use protocol::request::{Action, Rule};
 use protocol::{EndReason, ToolState};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use workspace::process::Support;
+use tokio_util::sync::CancellationToken;
+use workspace::process::{self, Exit, Spec, Support};
 
 use super::harness::{Person, World};
 use super::tools::{named, output};
@@ -151,4 +153,77 @@ async fn a_session_whose_directory_became_a_link_is_not_let_out() {
     let tools = world.tools(&session).await;
     assert!(output(&tools[0]).contains("A sandbox needs a directory that stays where it is."), "{tools:?}");
     assert!(precious.exists());
+}
+
+/// A world whose project is a git repository with one commit, and configuration that tightens.
+async fn repository(calls: &[(&str, Value)]) -> World {
+    let sandbox = SandboxOptions { temporary: Vec::new(), ..sandbox(SandboxMode::WorkspaceWrite) };
+    let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
+    let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+    let world = World::with(named("calls", calls), Options { agents, tools, ..Options::default() }).await;
+    let project = world.project.path();
+    fs::write(project.join("baton.json"), STRICT).unwrap();
+    for arguments in ["init -q", "config user.name Test", "config user.email test@example.com"] {
+        let spec = Spec::new("git", project, Duration::from_secs(60)).args(arguments.split(' '));
+        let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
+        assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
+    }
+    world
+}
+
+const STRICT: &str = r#"{ "sandbox": "workspace-write" }"#;
+
+#[tokio::test]
+async fn a_command_does_not_change_the_rules() {
+    if Support::probe() < Support::Files {
+        return;
+    }
+    let changed =
+        "was changed by the command and has been put back: configuration is read-only in the sandbox.";
+    let made = "was made by the command and has been removed: configuration is read-only in the sandbox.";
+    let cases = [
+        (r#"echo '{"sandbox":"off"}' > baton.json"#, format!("baton.json {changed}")),
+        (r#"echo '{"sandbox":"off"}' > x && mv x baton.json"#, format!("baton.json {changed}")),
+        ("rm baton.json && ln -s /etc/passwd baton.json", format!("baton.json {changed}")),
+        ("rm baton.json", format!("baton.json {changed}")),
+        (
+            r#"mkdir .opencode && echo '{"permission":"allow"}' > .opencode/opencode.json"#,
+            format!(".opencode {made}"),
+        ),
+        ("echo '{}' > opencode.jsonc; exit 1", format!("opencode.jsonc {made}")),
+        (
+            r"printf '#!/bin/sh\ntouch pwned\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit",
+            format!(".git/hooks/pre-commit {made}"),
+        ),
+        ("git config core.fsmonitor 'touch pwned'", format!(".git/config {changed}")),
+        ("mv .git aside && ln -s /etc .git", ".git, .git/config, .git/hooks, ".to_owned()),
+    ];
+    let calls: Vec<_> = cases.iter().map(|(line, _)| bash(line)).collect();
+    let mut world = repository(&calls).await;
+    let config = fs::read_to_string(world.project.path().join(".git/config")).unwrap();
+    let session = world.turn("calls", Person::Refuses).await;
+    let tools = world.tools(&session).await;
+    for ((line, expected), state) in cases.iter().zip(&tools) {
+        assert!(output(state).contains(expected), "{line}: {}", output(state));
+    }
+    let project = world.project.path();
+    assert_eq!(fs::read_to_string(project.join("baton.json")).unwrap(), STRICT);
+    assert_eq!(fs::read_to_string(project.join(".git/config")).unwrap(), config);
+    for new in [".opencode", "opencode.jsonc", ".git/hooks/pre-commit"] {
+        assert!(fs::symlink_metadata(project.join(new)).is_err(), "{new}");
+    }
+}
+
+#[tokio::test]
+async fn commits_work_in_a_sandbox() {
+    if Support::probe() < Support::Files {
+        return;
+    }
+    let calls =
+        [bash("git add -A && git commit -q -m first && git checkout -q -b topic && git log --oneline")];
+    let mut world = repository(&calls).await;
+    let session = world.turn("calls", Person::Refuses).await;
+    let tools = world.tools(&session).await;
+    assert!(output(&tools[0]).contains(" first"), "{}", output(&tools[0]));
+    assert!(!output(&tools[0]).contains("read-only in the sandbox"), "{}", output(&tools[0]));
 }

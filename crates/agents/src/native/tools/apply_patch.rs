@@ -11,7 +11,7 @@ use workspace::patch::{self, Operation, Outcome};
 use super::input::parse;
 use super::write::changed;
 use super::{Call, Failure, Output, Tool, object, paths};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::gate::Target;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,16 +67,21 @@ impl Tool for ApplyPatch {
         async move {
             let Input { patch_text } = parse(call.input).map_err(Failure::Error)?;
             let named = patch::parse(&patch_text).map_err(|error| Failure::Error(error.to_string()))?;
-            let mut operations = Vec::new();
+            let (mut operations, mut targets) = (Vec::new(), Vec::new());
             for operation in named {
-                operations.push(locate(call, operation).await?);
+                let written: Vec<String> = operation.paths().cloned().collect();
+                let located = locate(call, operation).await?;
+                let paths = located.paths().cloned();
+                targets
+                    .extend(written.into_iter().zip(paths).map(|(written, path)| Target { written, path }));
+                operations.push(located);
             }
             // Worked out first, so that a person who is asked sees the very change.
             let wanted = operations.clone();
             let planned = paths::blocking(move || patch::prepare(&wanted)).await??;
             let planned: Vec<Shown> =
                 planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
-            permit(call, &planned).await?;
+            permit(call, targets, &planned).await?;
             call.changes.before(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await;
             // Applied to the files as they are now: they may have changed while the person thought.
             let done = paths::blocking(move || patch::apply(&operations)).await??;
@@ -100,21 +105,14 @@ async fn locate(call: &Call<'_>, operation: Operation<String>) -> Result<Operati
     Ok(operation.map(|_| found.next().unwrap_or_default()))
 }
 
-async fn permit(call: &Call<'_>, planned: &[Shown]) -> Result<(), Failure> {
-    let files = planned.iter().flat_map(Shown::touched);
-    let patterns = files.clone().map(|path| Pattern::plain(call.root.relative(path)));
+async fn permit(call: &Call<'_>, targets: Vec<Target>, planned: &[Shown]) -> Result<(), Failure> {
     let names: Vec<String> = planned.iter().map(|file| file.name.clone()).collect();
-    let wish = Wish {
-        permission: "edit".into(),
-        patterns: patterns.collect(),
-        always: vec!["*".to_owned()],
-        metadata: object(json!({
-            "filepath": names.join(", "),
-            "diff": total(planned),
-            "files": planned.iter().map(Shown::metadata).collect::<Vec<_>>(),
-        })),
-    };
-    call.permissions.get(call.turn, wish, Some(call.id)).await
+    let metadata = object(json!({
+        "filepath": names.join(", "),
+        "diff": total(planned),
+        "files": planned.iter().map(Shown::metadata).collect::<Vec<_>>(),
+    }));
+    call.gate().permit_edit(targets, metadata).await
 }
 
 /// What becomes of a file, for showing it.

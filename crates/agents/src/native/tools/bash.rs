@@ -12,7 +12,7 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, truncate};
+use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, truncate};
 use crate::native::{hooks, limits};
 
 #[derive(Deserialize)]
@@ -105,6 +105,7 @@ async fn execute(
     spec.environment = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(sandbox) = &call.options.sandbox {
         spec.sandbox = sandbox.around(call.turn, call.root).await?;
+        spec.kept = sandbox.kept(call.root).await?;
     }
     // How it ended matters most. Twice what is shown, so that what is shown can begin with a whole line.
     spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
@@ -144,9 +145,11 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration)
     let (exit, remark) = remark(done.exit, deadline);
     let failed = exit.is_some_and(|code| code != 0);
     let confined = call.options.sandbox.as_ref().filter(|_| failed).and_then(SandboxOptions::remark);
-    if let Some(remark) = remark.or(confined) {
+    let restored = sandbox::restored(call.root, &done.restored);
+    let remarks: Vec<String> = remark.or(confined).into_iter().chain(restored).collect();
+    if !remarks.is_empty() {
         text.push_str("\n\n<shell_metadata>\n");
-        text.push_str(&remark);
+        text.push_str(&remarks.join("\n"));
         text.push_str("\n</shell_metadata>");
     }
     let mut metadata = object(json!({ "output": text, "exit": exit, "truncated": cut.is_some() }));

@@ -61,7 +61,7 @@ impl Tool for Edit {
             // Planned first, so that a person who is asked sees the very change.
             let planned = plan(&input, &path).await?;
             let mut change = compare(&path, &planned);
-            paths::permit(call, "edit", &path, shown(&path, &change)).await?;
+            paths::permit_edit(call, &input.file_path, &path, shown(&path, &change)).await?;
             // Applied to the file as it is now: it may have changed while the person thought.
             call.changes.before([path.as_path()]).await;
             let file = path.clone();

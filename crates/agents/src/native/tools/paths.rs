@@ -6,6 +6,7 @@ use protocol::Extra;
 use tokio::task;
 
 use super::{Call, Failure};
+use crate::native::gate::Target;
 
 /// Where a path leads; a person is asked if that is outside of the project.
 pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
@@ -25,6 +26,17 @@ pub(super) async fn permit(
     metadata: Extra,
 ) -> Result<(), Failure> {
     call.gate().permit(permission, &[path.to_owned()], metadata).await
+}
+
+/// Asks to change a file.
+pub(super) async fn permit_edit(
+    call: &Call<'_>,
+    written: &str,
+    path: &Path,
+    metadata: Extra,
+) -> Result<(), Failure> {
+    let target = Target { written: written.to_owned(), path: path.to_owned() };
+    call.gate().permit_edit(vec![target], metadata).await
 }
 
 /// Runs something that blocks. A panic in there is an error of the tool.

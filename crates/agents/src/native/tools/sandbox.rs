@@ -8,9 +8,10 @@ use engine::session::Turn;
 use protocol::config::SandboxMode;
 use workspace::files::Root;
 use workspace::git;
-use workspace::process::{Sandbox, Support};
+use workspace::process::{Kept, Outcome, Restored, Sandbox, Support};
 
 use super::{Failure, Tool, paths};
+use crate::native::protected;
 
 /// A sandbox for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,15 @@ impl SandboxOptions {
         Ok(project.chain(self.temporary.iter().cloned()).collect())
     }
 
+    /// The files that a command must not change although it may write to the project.
+    pub(crate) async fn kept(&self, root: &Root) -> Result<Vec<Kept>, Failure> {
+        if self.mode != SandboxMode::WorkspaceWrite {
+            return Ok(Vec::new());
+        }
+        let root = root.clone();
+        paths::blocking(move || protected::kept(&root)).await
+    }
+
     /// What a model should know whose command failed.
     pub(super) fn remark(&self) -> Option<String> {
         let written = match self.mode {
@@ -75,5 +85,68 @@ impl SandboxOptions {
         };
         let network = if self.network { "" } else { ", and had no network" };
         Some(format!("The command ran in a sandbox: {written}{network}."))
+    }
+}
+
+/// Most files that are named in a remark; the others are counted.
+const MAX_NAMED: usize = 5;
+
+/// What a model and a user should know about protected files that a command has changed.
+pub(crate) fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
+    let said: Vec<String> = [
+        remark(root, restored, "changed by the command and", "been put back", |it| *it == Outcome::PutBack),
+        remark(root, restored, "made by the command and", "been removed", |it| *it == Outcome::Removed),
+        remark(root, restored, "changed by the command and", "not been put back", |it| {
+            matches!(it, Outcome::Failed(_))
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// A sentence about the files with one outcome.
+fn remark(
+    root: &Root,
+    restored: &[Restored],
+    done: &str,
+    fate: &str,
+    wanted: impl Fn(&Outcome) -> bool,
+) -> Option<String> {
+    let names: Vec<String> =
+        restored.iter().filter(|it| wanted(&it.outcome)).map(|it| root.relative(&it.path)).collect();
+    let (was, has) = if names.len() == 1 { ("was", "has") } else { ("were", "have") };
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let sentence =
+        format!("{shown}{more} {was} {done} {has} {fate}: configuration is read-only in the sandbox.");
+    (!names.is_empty()).then_some(sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_files_are_named_and_many_are_counted() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let root = Root::new(directory.path()).unwrap();
+        let one = |name: &str, outcome| Restored { path: root.top().join(name), outcome };
+        assert_eq!(restored(&root, &[]), None);
+        let failed = one("b", Outcome::Failed("why".to_owned()));
+        assert_eq!(
+            restored(&root, &[one("a", Outcome::Removed), failed]).unwrap(),
+            "a was made by the command and has been removed: configuration is read-only in the sandbox.\n\
+             b was changed by the command and has not been put back: configuration is read-only in the sandbox."
+        );
+        let many: Vec<Restored> = (0..7).map(|number| one(&number.to_string(), Outcome::PutBack)).collect();
+        let told = restored(&root, &many).unwrap();
+        assert!(
+            told.starts_with("0, 1, 2, 3, 4 and 2 more were changed by the command and have been put back")
+        );
     }
 }

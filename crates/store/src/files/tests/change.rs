@@ -80,6 +80,8 @@ fn what_would_be_wrong_is_not_written() {
         json!({ "agent": { "poet": { "mode": "sometimes" } } }),
         json!({ "username": 7 }),
         json!({ "sandbox": "off" }),
+        json!({ "webfetch": { "private_addresses": true } }),
+        json!({ "permission_final": { "bash": "allow" } }),
         json!({ "username": "x".repeat(2 * 1024 * 1024) }),
     ]
     .map(|body| world.plain(&world.change(false, &body).unwrap_err().to_string()));

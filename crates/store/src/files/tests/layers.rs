@@ -237,6 +237,55 @@ fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
 }
 
 #[test]
+fn no_file_of_a_project_loosens_what_others_set() {
+    let user = r#"{ "sandbox": { "mode": "workspace-write", "network": false }, "permission_final": { "bash": "ask" } }"#;
+    let project = r#"{ "sandbox": { "mode": "off", "network": true }, "webfetch": { "private_addresses": true },
+        "permission_final": "allow" }"#;
+    let expected = serde_json::from_str::<Value>(user).unwrap();
+    // Whether the user's value is read before the project's or after it makes no difference.
+    for set in ["me/.config/opencode/baton.json", "me/.opencode/baton.json", "etc/baton.json"] {
+        for loosens in ["project/baton.json", "project/sub/baton.jsonc", "project/.opencode/opencode.json"] {
+            let world = World::new().with(&[(set, user), (loosens, project)]);
+            assert_eq!(world.config(), expected, "{set} {loosens}");
+            let warnings = world.load().unwrap().warnings;
+            let about: Vec<&str> = warnings
+                .iter()
+                .filter(|problem| problem.message.ends_with("has no effect here"))
+                .map(|problem| problem.key.as_str())
+                .collect();
+            let keys = ["sandbox.mode", "sandbox.network", "webfetch.private_addresses", "permission_final"];
+            assert_eq!(about, keys, "{set} {loosens}");
+            assert!(world.told(&warnings).contains(&format!("@/{loosens}:1:3: `sandbox.mode` would loosen")));
+        }
+    }
+}
+
+#[test]
+fn a_project_tightens_what_the_user_set() {
+    let world = World::new().with(&[
+        (
+            "me/.config/opencode/baton.json",
+            r#"{ "sandbox": "workspace-write", "webfetch": { "private_addresses": true } }"#,
+        ),
+        ("project/baton.json", r#"{ "sandbox": "read-only", "webfetch": { "private_addresses": false } }"#),
+    ]);
+    let expected = json!({
+        "sandbox": { "mode": "read-only", "network": true }, "webfetch": { "private_addresses": false },
+    });
+    assert_eq!(world.config(), expected);
+    assert_eq!(world.load().unwrap().warnings, []);
+}
+
+#[test]
+fn final_rules_of_the_user_and_the_administrator_are_merged() {
+    let world = World::new().with(&[
+        ("me/.config/opencode/baton.json", r#"{ "permission_final": "ask" }"#),
+        ("etc/baton.json", r#"{ "permission_final": { "bash": "deny" } }"#),
+    ]);
+    assert_eq!(world.config()["permission_final"].to_string(), r#"{"*":"ask","bash":"deny"}"#);
+}
+
+#[test]
 fn an_mcp_server_can_change_its_kind_between_layers() {
     let world = World::new().with(&[
         ("project/opencode.json", r#"{ "mcp": { "a": { "type": "local", "command": ["a"] } } }"#),

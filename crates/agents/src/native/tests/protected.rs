@@ -1,0 +1,85 @@
+//! Files that decide what an agent may do are asked about, whatever allows edits in general.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use protocol::request::{Action, PermissionRequest, Rule};
+use protocol::{EndReason, EventBody, Session};
+use serde_json::{Value, json};
+
+use super::harness::{Person, World};
+use super::tools::named;
+use crate::native::{Options, built_in};
+
+const LOOSE: &str = r#"{"permission":"allow"}"#;
+
+fn write(path: &str) -> (&'static str, Value) {
+    ("write", json!({ "filePath": path, "content": LOOSE }))
+}
+
+fn patch(text: &str) -> (&'static str, Value) {
+    ("apply_patch", json!({ "patchText": format!("*** Begin Patch\n{text}\n*** End Patch") }))
+}
+
+/// A world in which the user allows all edits.
+async fn world(model: &str, calls: &[(&str, Value)]) -> World {
+    let agents = built_in(&[Rule::new("edit", "*", Action::Allow)]);
+    World::with(named(model, calls), Options { agents, ..Options::default() }).await
+}
+
+fn asked(world: &World, session: &Session) -> Vec<PermissionRequest> {
+    let asked = world.seen.iter().filter_map(|event| match &event.body {
+        EventBody::PermissionAsked(asked) if asked.session_id == session.id => Some(asked.clone()),
+        _ => None,
+    });
+    asked.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_does_not_change_its_own_rules_unasked() {
+    let edit = json!({ "filePath": "README.md", "oldString": "Fixture", "newString": "Mine" });
+    let mut world =
+        world("calls", &[("edit", edit), write(".opencode/opencode.json"), write("later.txt")]).await;
+    let session = world.turn("calls", Person::Refuses).await;
+    assert_eq!(world.end(&session), EndReason::Blocked);
+    let asked = asked(&world, &session);
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(
+        (asked[0].permission.as_str(), asked[0].patterns.as_slice()),
+        ("edit", [".opencode/opencode.json".to_owned()].as_slice())
+    );
+    assert_eq!(asked[0].always, [".opencode/opencode.json"]);
+    assert_eq!(asked[0].metadata["protected"], true);
+    assert!(!world.project.path().join(".opencode").exists());
+    assert!(fs::read_to_string(world.project.path().join("README.md")).unwrap().contains("Mine"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_always_allows_the_same_protected_file_only() {
+    let calls = ["baton.json", "baton.json", "opencode.json"].map(write);
+    let mut world = world("calls", &calls).await;
+    let session = world.turn("calls", Person::AlwaysAgrees).await;
+    let asked = asked(&world, &session);
+    let patterns: Vec<&String> = asked.iter().flat_map(|it| &it.patterns).collect();
+    assert_eq!(patterns, ["baton.json", "opencode.json"]);
+    assert_eq!(fs::read_to_string(world.project.path().join("baton.json")).unwrap(), LOOSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_to_a_protected_directory_is_asked_about() {
+    let mut world = world("calls", &[write("docs/hooks/pre-commit")]).await;
+    fs::create_dir_all(world.project.path().join(".git/hooks")).unwrap();
+    symlink(".git", world.project.path().join("docs")).unwrap();
+    let session = world.turn("calls", Person::Refuses).await;
+    assert_eq!(asked(&world, &session)[0].patterns, [".git/hooks/pre-commit"]);
+    assert!(!world.project.path().join(".git/hooks/pre-commit").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_is_asked_about_for_the_place_it_moves_a_file_to() {
+    let moves = "*** Update File: README.md\n*** Move to: sub/.git\n@@\n-# Fixture\n+# Mine";
+    let mut world = world("gpt-5", &[patch(moves)]).await;
+    let session = world.turn("gpt-5", Person::Refuses).await;
+    assert_eq!(asked(&world, &session)[0].patterns, ["README.md", "sub/.git"]);
+    assert!(world.project.path().join("README.md").exists() && !world.project.path().join("sub").exists());
+}
