@@ -30,7 +30,8 @@ impl World {
     }
 
     fn sandbox(&self, network: bool) -> Sandbox {
-        Sandbox { writable: vec![self.project.clone()], network, support: Support::probe() }
+        let writable = vec![self.project.clone()];
+        Sandbox { writable, network, sealed: false, support: Support::probe() }
     }
 
     fn spec(&self, command: &str, sandbox: Sandbox) -> Spec {
