@@ -186,12 +186,7 @@ impl Permissions {
     }
 
     /// Gets a permission for a command line: how it may run, or a reason why not.
-    pub(super) async fn obtain(
-        &self,
-        turn: &Turn,
-        wish: Wish,
-        call: Option<&str>,
-    ) -> Result<Grant, Failure> {
+    pub(super) async fn obtain(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<Grant, Failure> {
         let now = self.by_now(turn).await;
         match now.judge(&wish) {
             Verdict::Allowed => Ok(Grant::Usual),
@@ -330,8 +325,17 @@ mod tests {
     fn denying_rules_see_through_quotes_and_blanks() {
         let rules = [("*", Action::Allow), ("rm -rf *", Action::Deny)];
         for line in [
-            "rm  -rf x", "rm '-rf' x", "rm -r\\f x", "'rm' -rf x", "r\"m\" -rf x", "true && rm -rf x",
-            "if true; then rm -rf x; fi", "echo a\\\n#; rm -rf x", "$'rm' -rf x", "(rm -rf x)", "x=1 rm -rf x",
+            "rm  -rf x",
+            "rm '-rf' x",
+            "rm -r\\f x",
+            "'rm' -rf x",
+            "r\"m\" -rf x",
+            "true && rm -rf x",
+            "if true; then rm -rf x; fi",
+            "echo a\\\n#; rm -rf x",
+            "$'rm' -rf x",
+            "(rm -rf x)",
+            "x=1 rm -rf x",
         ] {
             assert!(matches!(judge(&rules, line), Verdict::Denied(_)), "{line}");
         }
@@ -374,8 +378,7 @@ mod tests {
 
     #[test]
     fn what_was_allowed_for_good_comes_last() {
-        let permissions =
-            Permissions::new(vec![bash("*", Action::Ask)], vec![bash("make *", Action::Allow)]);
+        let permissions = Permissions::new(vec![bash("*", Action::Ask)], vec![bash("make *", Action::Allow)]);
         assert_eq!(permissions.judge(&wish("make test")), Verdict::Allowed);
         assert_eq!(permissions.unconfined().judge(&wish("ls")), Verdict::Ask);
     }

@@ -15,8 +15,8 @@ use protocol::request::{Action, Rule};
 
 use super::rules::{is_confined, matches};
 use arity::naming;
-pub(super) use harmless::PATTERNS as HARMLESS;
 pub(in crate::native) use harmless::Harmless;
+pub(super) use harmless::PATTERNS as HARMLESS;
 
 /// Longer lines are not read; they are opaque.
 const MAX_LINE: usize = 64 * 1024;

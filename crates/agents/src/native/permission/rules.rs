@@ -128,9 +128,7 @@ mod tests {
         for command in ["ls -la", "git status", "git log --oneline", "echo hi"] {
             assert_eq!(says("bash", command), Action::Allow, "{command}");
         }
-        for command in
-            ["rm -rf x", "git push", "git branch -D main", "test -v x", "lsof", "cat .env"]
-        {
+        for command in ["rm -rf x", "git push", "git branch -D main", "test -v x", "lsof", "cat .env"] {
             assert_eq!(says("bash", command), Action::Ask, "{command}");
         }
         assert_eq!(says("edit", "src/main.rs"), Action::Allow);

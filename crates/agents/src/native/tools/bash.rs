@@ -129,13 +129,7 @@ async fn execute(
     }
 }
 
-async fn show(
-    call: &Call<'_>,
-    command: String,
-    done: &Done,
-    deadline: Duration,
-    grant: Grant,
-) -> Output {
+async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration, grant: Grant) -> Output {
     let end = done.output.end();
     let cut = shorten(done, &end, call.options.output);
     let path = match &done.spooled {

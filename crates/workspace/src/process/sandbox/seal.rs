@@ -123,8 +123,7 @@ fn program() -> Result<BpfProgram, BackendError> {
 
 fn ioctls() -> Result<Vec<SeccompRule>, BackendError> {
     let rule = |command| {
-        let condition =
-            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, command)?;
+        let condition = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, command)?;
         SeccompRule::new(vec![condition])
     };
     FORBIDDEN_IOCTLS.into_iter().map(rule).collect()

@@ -49,14 +49,49 @@ const LS: Grammar = Grammar {
     flags: "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
     valued: "IwT",
     long: &[
-        "all", "almost-all", "author", "escape", "ignore-backups", "color", "directory", "classify",
-        "file-type", "full-time", "no-group", "group-directories-first", "human-readable", "si", "dereference",
-        "dereference-command-line", "inode", "kibibytes", "literal", "numeric-uid-gid", "hide-control-chars",
-        "show-control-chars", "quote-name", "reverse", "recursive", "size", "context", "zero", "help", "version",
+        "all",
+        "almost-all",
+        "author",
+        "escape",
+        "ignore-backups",
+        "color",
+        "directory",
+        "classify",
+        "file-type",
+        "full-time",
+        "no-group",
+        "group-directories-first",
+        "human-readable",
+        "si",
+        "dereference",
+        "dereference-command-line",
+        "inode",
+        "kibibytes",
+        "literal",
+        "numeric-uid-gid",
+        "hide-control-chars",
+        "show-control-chars",
+        "quote-name",
+        "reverse",
+        "recursive",
+        "size",
+        "context",
+        "zero",
+        "help",
+        "version",
     ],
     long_valued: &[
-        "block-size", "format", "hide", "indicator-style", "ignore", "quoting-style", "sort", "time",
-        "time-style", "tabsize", "width",
+        "block-size",
+        "format",
+        "hide",
+        "indicator-style",
+        "ignore",
+        "quoting-style",
+        "sort",
+        "time",
+        "time-style",
+        "tabsize",
+        "width",
     ],
     // Whatever a wildcard becomes, `ls` only lists.
     wildcards: true,
@@ -73,8 +108,17 @@ const WC: Grammar = Grammar {
 const UNAME: Grammar = Grammar {
     flags: "asnrvmpio",
     long: &[
-        "all", "kernel-name", "nodename", "kernel-release", "kernel-version", "machine", "processor",
-        "hardware-platform", "operating-system", "help", "version",
+        "all",
+        "kernel-name",
+        "nodename",
+        "kernel-release",
+        "kernel-version",
+        "machine",
+        "processor",
+        "hardware-platform",
+        "operating-system",
+        "help",
+        "version",
     ],
     ..Grammar::NONE
 };
@@ -186,7 +230,8 @@ impl Grammar {
     }
 
     fn long(&self, option: &str) -> Read {
-        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let (name, value) =
+            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         if self.long.contains(&name) {
             return Read::Fine;
         }

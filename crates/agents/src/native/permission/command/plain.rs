@@ -15,8 +15,23 @@ const RESERVED: [&str; 20] = [
 
 /// Builtins that read their arguments as shell code, or change what later words mean.
 const REINTERPRETING: [&str; 17] = [
-    "alias", "bind", "compgen", "complete", "declare", "enable", "eval", "export", "fc", "hash", "let",
-    "local", "mapfile", "readarray", "readonly", "trap", "typeset",
+    "alias",
+    "bind",
+    "compgen",
+    "complete",
+    "declare",
+    "enable",
+    "eval",
+    "export",
+    "fc",
+    "hash",
+    "let",
+    "local",
+    "mapfile",
+    "readarray",
+    "readonly",
+    "trap",
+    "typeset",
 ];
 
 /// Builtins that evaluate an argument as the name of a variable: in `test -v 'a[$(touch x)]'` bash runs `touch x`.

@@ -17,7 +17,9 @@ pub(super) fn plain(node: Node<'_>, line: &str) -> String {
             let inner = shown.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(shown);
             unescaped(inner, |escaped| matches!(escaped, '"' | '\\' | '$' | '`' | '\n'))
         }
-        "ansi_c_string" | "translated_string" => shown.trim_start_matches('$').trim_matches(['\'', '"']).to_owned(),
+        "ansi_c_string" | "translated_string" => {
+            shown.trim_start_matches('$').trim_matches(['\'', '"']).to_owned()
+        }
         "command_name" | "concatenation" => {
             let mut cursor = node.walk();
             let inner: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
