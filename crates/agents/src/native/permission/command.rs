@@ -21,9 +21,6 @@ pub(super) use harmless::PATTERNS as HARMLESS;
 /// Longer lines are not read; they are opaque.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Words that run the command after them and change nothing about what it does.
-const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
-
 /// Commands whose arguments are files, so that a plain name can be one, too.
 const FILE_COMMANDS: [&str; 36] = [
     "awk", "cat", "cd", "chgrp", "chmod", "chown", "cp", "cut", "diff", "du", "file", "find", "grep", "head",

@@ -41,7 +41,7 @@ fn seals() -> bool {
 /// A repository in which git would run `./evil`, which writes a file, in every way a repository can ask for.
 const HOSTILE: &str = r#"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
-printf '#!/bin/sh\necho ran-evil\n(echo x >"$PWD/pwned"; echo x >/tmp/../"$PWD/pwned") 2>/dev/null\ncat "$1" 2>/dev/null\nexit 0\n' >evil
+printf '#!/bin/sh\necho ran-evil\necho x 2>/dev/null >"$(dirname "$0")/pwned"\ncat "$1" 2>/dev/null\nexit 0\n' >evil
 chmod +x evil
 git init -q . && git config user.name Test && git config user.email test@example.com
 echo one >plain.txt; echo one >odd.txt; printf 'odd.txt diff=odd filter=odd\n' >.gitattributes
@@ -65,10 +65,12 @@ async fn a_repository_cannot_make_a_harmless_command_write() {
     }
     let lines = [
         "git status --short",
-        "git log -p --format='%h %G? %s'",
-        "git diff",
+        "git log --format='%h %G? %s'",
+        "git diff -- plain.txt",
         "git show HEAD --stat",
         "git branch -vv",
+        "git diff",
+        "git log -p",
         "echo hello; pwd | wc -l",
     ];
     let (world, end, tools) = run(HOSTILE, &lines).await;
@@ -77,8 +79,9 @@ async fn a_repository_cannot_make_a_harmless_command_write() {
     assert!(output(&tools[0]).contains("M plain.txt"), "{tools:?}");
     assert!(output(&tools[1]).contains("first"), "{tools:?}");
     assert!(output(&tools[2]).contains("+two"), "{tools:?}");
-    assert!(output(&tools[3]).contains("plain.txt | 1 +"), "{tools:?}");
-    assert_eq!(output(&tools[5]), "hello\n1\n");
+    assert!(output(&tools[3]).contains("plain.txt"), "{tools:?}");
+    assert!(output(&tools[4]).contains("first"), "{tools:?}");
+    assert_eq!(output(&tools[7]), "hello\n1\n");
 }
 
 #[tokio::test]
@@ -134,10 +137,10 @@ async fn a_sealed_command_sees_no_secrets() {
         return;
     }
     let setup = r#"
-git init -q . && echo x >x && printf 'x diff=odd\n' >.gitattributes && git add .
-git config diff.odd.textconv env
+git init -q . && echo x >x && printf 'x filter=odd\n' >.gitattributes && git add .
+echo y >x && git config filter.odd.clean env
 "#;
-    let (_world, end, tools) = run(setup, &["git diff --cached"]).await;
+    let (_world, end, tools) = run(setup, &["git diff"]).await;
     assert_eq!(end, EndReason::Completed);
     let shown = output(&tools[0]);
     // Cargo sets this one for tests; it stands for everything that is not known to be needed.

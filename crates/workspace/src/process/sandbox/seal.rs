@@ -23,7 +23,7 @@ const FORBIDDEN: [c_long; 43] = [
     // Attributes of files.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
@@ -66,7 +66,8 @@ const FORBIDDEN: [c_long; 43] = [
     libc::SYS_keyctl,
 ];
 
-/// Calls that are too new for `libc` to have names for. Their numbers are the same on all architectures.
+/// Calls that are too new for `libc` to have names for everywhere. Their numbers are the same on all architectures.
+const FCHMODAT2: c_long = 452;
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const FILE_SETATTR: c_long = 469;

@@ -5,7 +5,8 @@
 //! lines, with `/dev/null` as the only file in redirections. It rejects everything else, and a rejected line is opaque.
 //! Rejecting too much costs a question; accepting too much would run commands without one.
 
-use super::PREFIXES;
+/// Words that run the command after them and change nothing about what it does.
+const TRANSPARENT: [&str; 5] = ["builtin", "command", "exec", "nohup", "time"];
 
 /// Words that begin something other than a simple command.
 const RESERVED: [&str; 20] = [
@@ -137,7 +138,7 @@ fn is_visible(character: char) -> bool {
 /// show.
 fn finish(mut simple: Simple) -> Option<Simple> {
     while let [first, next, ..] = simple.words.as_slice() {
-        if !PREFIXES.contains(&first.text.as_str()) || !first.is_literal() || next.text.starts_with('-') {
+        if !TRANSPARENT.contains(&first.text.as_str()) || !first.is_literal() || next.text.starts_with('-') {
             break;
         }
         simple.words.remove(0);

@@ -6,12 +6,15 @@
 
 use tree_sitter::{Node, Parser};
 
-use super::{Command, PREFIXES, words};
+use super::{Command, words};
 
-/// The simple commands of a line, those in substitutions included, in the order they are written; the line itself if it
-/// cannot be read.
+/// Words that run the command after them and change nothing about what it does.
+const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
+
+/// The simple commands of a line, those in substitutions included, in the order they are written; the line itself if
+/// none is found, since a line that is not plain must never pass for an empty one.
 pub(super) fn commands(line: &str) -> Vec<Command> {
-    let mut found = read(line).unwrap_or_else(|| vec![Command::opaque(line)]);
+    let mut found = read(line).unwrap_or_default();
     if line.contains("\\\n") {
         // A shell joins such lines before it looks for comments; the grammar does not.
         let joined = read(&line.replace("\\\n", "")).unwrap_or_default();
@@ -20,6 +23,9 @@ pub(super) fn commands(line: &str) -> Vec<Command> {
                 found.push(command);
             }
         }
+    }
+    if found.is_empty() {
+        found.push(Command::opaque(line));
     }
     for command in &mut found {
         command.exact = line.trim().to_owned();
@@ -39,14 +45,12 @@ fn read(line: &str) -> Option<Vec<Command>> {
     let tree = parser.parse(line, None)?;
     let root = tree.root_node();
     let mut found = Vec::new();
-    let mut says_something = false;
     let mut broken = root.has_error();
     for (node, parent) in descendants(root) {
-        says_something |= node.is_named() && !matches!(node.kind(), "program" | "comment");
         broken |= node.kind() == "comment" && follows_backslash(node, line);
         found.extend(command(node, parent, line));
     }
-    if broken || (found.is_empty() && says_something) {
+    if broken {
         found.push(Command::opaque(line));
     }
     Some(found)
