@@ -110,10 +110,11 @@ impl Spec {
         }
     }
 
-    /// A command line for the shell: bash where there is one, since models write bash.
+    /// A command line for the shell: bash where there is one, since models write bash. Its options are the usual ones:
+    /// inherited ones, such as history expansion, would change what a line means that was judged before.
     pub fn shell(command: &str, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-        Self::new(shell, directory, deadline).args(["-c", command])
+        Self::new(shell, directory, deadline).args(["-c", command]).hide(["SHELLOPTS", "BASHOPTS"])
     }
 
     /// What it is called in messages.

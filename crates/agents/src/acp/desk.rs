@@ -72,7 +72,8 @@ impl<'a> Desk<'a> {
     }
 
     fn gate<'g>(&'g self, permissions: &'g Permissions, call: Option<&'g str>) -> Gate<'g> {
-        Gate { turn: self.turn, root: &self.root, permissions, readable: Vec::new(), call }
+        // The agent runs what is permitted itself, so nothing can be sealed.
+        Gate { turn: self.turn, root: &self.root, permissions, readable: Vec::new(), seals: false, call }
     }
 
     /// Decides about a tool call and picks the option that says so.

@@ -25,7 +25,7 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
     match matter.judge(&rules, &approved) {
         Verdict::Allowed => Answer::Once,
         Verdict::Denied(rules) => Answer::Rejected { message: Some(denied(&rules)) },
-        Verdict::Ask => {
+        Verdict::Ask | Verdict::Confined => {
             let exact = matter.protected();
             if let Some(exact) = &exact {
                 always.clone_from(exact);
@@ -71,7 +71,8 @@ impl Matter {
         for wish in self.wishes.iter().flatten() {
             match permissions.judge(wish) {
                 Verdict::Allowed => {}
-                Verdict::Ask => verdict = Verdict::Ask,
+                // The agent runs the command itself, so it cannot be confined.
+                Verdict::Ask | Verdict::Confined => verdict = Verdict::Ask,
                 denied @ Verdict::Denied(_) => return denied,
             }
         }
@@ -91,7 +92,8 @@ impl Matter {
 async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
     let root = root(&turn.session).ok()?;
     let permissions = Permissions::new(Vec::new(), Vec::new());
-    let gate = Gate { turn, root: &root, permissions: &permissions, readable: Vec::new(), call: None };
+    let readable = Vec::new();
+    let gate = Gate { turn, root: &root, permissions: &permissions, readable, seals: false, call: None };
     let mut wishes = Vec::new();
     for line in lines {
         wishes.extend(gate.needs(line, root.directory()).await.ok()?);
@@ -150,7 +152,7 @@ mod tests {
         match matter.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
-            Verdict::Ask => Ask,
+            Verdict::Ask | Verdict::Confined => Ask,
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Gate<'a> {
     pub(crate) permissions: &'a Permissions,
     /// Directories outside of the project that may be read without asking.
     pub(crate) readable: Vec<PathBuf>,
+    /// Whether commands that are permitted are run by us, in a sealed sandbox if need be.
+    pub(crate) seals: bool,
     /// The call that waits.
     pub(crate) call: Option<&'a str>,
 }

@@ -11,6 +11,7 @@ use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, PermissionReply, Rule};
 
 pub(super) use command::{Command, Place, commands};
+use command::{Harmless, Source};
 pub use rules::{defaults, evaluate, matches};
 
 use super::protected::Guard;
@@ -45,45 +46,31 @@ impl Wish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
-    /// Whether the text may mean more than it shows. An allowing rule with a wildcard is then not enough,
-    /// unless it allows everything.
-    pub(crate) opaque: bool,
+    /// The command that the text is, which rules judge by its words.
+    command: Option<Box<Command>>,
     /// Set for a protected file. A rule that allows edits in general is then not enough.
     pub(crate) guard: Option<Guard>,
 }
 
 impl Pattern {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), opaque: false, guard: None }
+        Self { text: text.into(), command: None, guard: None }
     }
 
-    /// A command line, which is opaque if its text may mean more than it shows.
-    pub(crate) fn command(text: impl Into<String>, opaque: bool) -> Self {
-        Self { opaque, ..Self::plain(text) }
+    pub(super) fn command(command: &Command) -> Self {
+        Self { command: Some(Box::new(command.clone())), ..Self::plain(&command.text) }
+    }
+
+    fn is_subject_of(&self, rule: &Rule, source: Source) -> bool {
+        match &self.command {
+            Some(command) => command.is_subject_of(rule, source),
+            None => matches(&rule.pattern, &self.text),
+        }
     }
 
     /// Whether a rule that allows it is specific enough.
-    fn is_allowed_by(&self, rule: &Rule) -> bool {
-        let opaque = self.opaque && rule.pattern != "*" && rule.pattern != self.text;
-        let guarded = self.guard.as_ref().is_some_and(|guard| !guard.is_named_by(&rule.pattern));
-        !opaque && !guarded
-    }
-
-    /// The action for it. Of the rules that match, the last one wins; a rule that allows and is not specific enough
-    /// is passed over, except that it turns the denial of a protected file into a question.
-    fn evaluate<'r>(&self, rules: impl Iterator<Item = &'r Rule>, permission: &str) -> Action {
-        let mut action = Action::Ask;
-        for rule in rules {
-            if !matches(&rule.permission, permission) || !matches(&rule.pattern, &self.text) {
-                continue;
-            }
-            if rule.action != Action::Allow || self.is_allowed_by(rule) {
-                action = rule.action;
-            } else if self.guard.is_some() && action == Action::Deny {
-                action = Action::Ask;
-            }
-        }
-        action
+    fn is_named_by(&self, rule: &Rule) -> bool {
+        self.guard.as_ref().is_none_or(|guard| guard.is_named_by(&rule.pattern))
     }
 }
 
@@ -91,8 +78,19 @@ impl Pattern {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Allowed,
+    /// Allowed by nothing but the rules that every agent starts with, so only in a sealed sandbox.
+    Confined,
     Denied(Vec<Rule>),
     Ask,
+}
+
+/// How a command that is permitted may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// As the configuration says.
+    Usual,
+    /// In a sandbox in which it can only read and print.
+    Sealed,
 }
 
 /// The rules of one step.
@@ -115,6 +113,12 @@ impl Permissions {
         self
     }
 
+    /// Without the rules that allow commands only in a sandbox, for commands that cannot be put in one.
+    pub(crate) fn unconfined(mut self) -> Self {
+        self.rules.retain(|rule| !rules::is_confined(rule));
+        self
+    }
+
     /// The same rules, with what people have allowed for good by now.
     async fn by_now(&self, turn: &Turn) -> Self {
         let approved = turn.approved().await.unwrap_or_else(|error| {
@@ -125,9 +129,15 @@ impl Permissions {
     }
 
     /// All rules in order: those that can be overridden, approvals, and final ones.
-    fn all(&self) -> impl Iterator<Item = &Rule> {
+    fn sourced(&self) -> impl Iterator<Item = (&Rule, Source)> {
         let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
-        first.into_iter().chain(&self.approved).chain(last)
+        let first = first.into_iter().map(|rule| (rule, Source::Rules));
+        let approved = self.approved.iter().map(|rule| (rule, Source::Approval));
+        first.chain(approved).chain(last.into_iter().map(|rule| (rule, Source::Rules)))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.sourced().map(|(rule, _)| rule)
     }
 
     /// Whether a final rule decides about a wish, so that no approval changes anything.
@@ -135,7 +145,7 @@ impl Permissions {
         let decides = |rule: &Rule, pattern: &Pattern| {
             rule.is_final
                 && matches(&rule.permission, &wish.permission)
-                && matches(&rule.pattern, &pattern.text)
+                && pattern.is_subject_of(rule, Source::Rules)
         };
         self.rules.iter().any(|rule| wish.patterns.iter().any(|pattern| decides(rule, pattern)))
     }
@@ -166,42 +176,79 @@ impl Permissions {
 
     /// What the rules say, without asking anybody.
     pub(crate) fn judge(&self, wish: &Wish) -> Verdict {
-        let mut ask = false;
+        let (mut allowed, mut confined, mut ask) = (false, Vec::new(), false);
         for pattern in &wish.patterns {
-            match pattern.evaluate(self.all(), &wish.permission) {
-                Action::Allow => {}
-                Action::Ask => ask = true,
-                Action::Deny => return Verdict::Denied(self.about(&wish.permission)),
+            let (action, rule) = self.decide(&wish.permission, pattern);
+            let harmless = pattern.command.as_ref().and_then(|command| command.harmless);
+            match (action, harmless) {
+                (Action::Deny, _) => return Verdict::Denied(self.about(&wish.permission)),
+                (Action::Ask, _) => ask = true,
+                (Action::Allow, Some(harmless)) if rule.is_some_and(rules::is_confined) => {
+                    confined.push(harmless);
+                }
+                (Action::Allow, _) => allowed = true,
             }
         }
-        if ask { Verdict::Ask } else { Verdict::Allowed }
+        match (ask, confined.as_slice()) {
+            (true, _) => Verdict::Ask,
+            (false, []) => Verdict::Allowed,
+            (false, _) if !allowed => Verdict::Confined,
+            // One line runs in one sandbox or in none: `make && echo done` does what `make` may, and in
+            // `make && git status` git would run unprotected.
+            (false, some) if some.iter().all(|harmless| *harmless == Harmless::Inert) => Verdict::Allowed,
+            (false, _) => Verdict::Ask,
+        }
+    }
+
+    /// The action for one pattern, and the rule that decides it. Of the rules about it, the last one wins; a rule that
+    /// allows and is not specific enough is passed over, except that it turns the denial of a protected file into a
+    /// question.
+    fn decide(&self, permission: &str, pattern: &Pattern) -> (Action, Option<&Rule>) {
+        let mut decided = (Action::Ask, None);
+        for (rule, source) in self.sourced() {
+            if !matches(&rule.permission, permission) || !pattern.is_subject_of(rule, source) {
+                continue;
+            }
+            if rule.action != Action::Allow || pattern.is_named_by(rule) {
+                decided = (rule.action, Some(rule));
+            } else if decided.0 == Action::Deny {
+                decided = (Action::Ask, None);
+            }
+        }
+        decided
     }
 
     /// Gets a permission or a reason why not. Waits for a person if the rules say so.
     pub(crate) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
+        self.obtain(turn, wish, call).await.map(drop)
+    }
+
+    /// Gets a permission for a command line: how it may run, or a reason why not.
+    pub(super) async fn obtain(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<Grant, Failure> {
         let now = self.by_now(turn).await;
         match now.judge(&wish) {
-            Verdict::Allowed => Ok(()),
+            Verdict::Allowed => Ok(Grant::Usual),
+            Verdict::Confined => Ok(Grant::Sealed),
             Verdict::Denied(rules) => Err(Failure::Error(denied(&rules))),
-            Verdict::Ask => now.ask(turn, vec![wish], call).await,
+            Verdict::Ask => now.ask(turn, vec![wish], call).await.map(|()| Grant::Usual),
         }
     }
 
     /// Gets two permissions. A person who is asked about the first one sees the second one, too, and is not asked
     /// twice.
-    pub(super) async fn get_both(
+    pub(super) async fn obtain_both(
         &self,
         turn: &Turn,
         first: Wish,
         second: Wish,
         call: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Grant, Failure> {
         let now = self.by_now(turn).await;
         if now.judge(&first) == Verdict::Ask && now.judge(&second) == Verdict::Ask {
-            return now.ask(turn, vec![first, second], call).await;
+            return now.ask(turn, vec![first, second], call).await.map(|()| Grant::Usual);
         }
         self.get(turn, second, call).await?;
-        self.get(turn, first, call).await
+        self.obtain(turn, first, call).await
     }
 
     /// Asks a person about the first wish, who thereby allows all of them.
@@ -255,50 +302,126 @@ pub(crate) fn denied(rules: &[Rule]) -> String {
 mod tests {
     use super::*;
 
-    fn wish(patterns: &[(&str, bool)]) -> Wish {
+    fn wish(line: &str) -> Wish {
         Wish {
             permission: "bash".into(),
-            patterns: patterns.iter().map(|(text, opaque)| Pattern::command(*text, *opaque)).collect(),
+            patterns: commands(line).iter().map(Pattern::command).collect(),
             always: Vec::new(),
             metadata: Extra::new(),
         }
     }
 
-    fn judge(extra: &[(&str, &str, Action)], patterns: &[(&str, bool)]) -> Verdict {
-        let mut rules = defaults();
-        rules.extend(
-            extra.iter().map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action)),
-        );
-        Permissions::new(rules, Vec::new()).judge(&wish(patterns))
+    fn bash(pattern: &str, action: Action) -> Rule {
+        Rule::new("bash", pattern, action)
+    }
+
+    fn judge(extra: &[(&str, Action)], line: &str) -> Verdict {
+        let own = extra.iter().map(|(pattern, action)| bash(pattern, *action));
+        Permissions::new(defaults().into_iter().chain(own).collect(), Vec::new()).judge(&wish(line))
+    }
+
+    fn approved(pattern: &str, line: &str) -> Verdict {
+        Permissions::new(defaults(), vec![bash(pattern, Action::Allow)]).judge(&wish(line))
     }
 
     #[test]
     fn everything_has_to_be_allowed() {
-        assert_eq!(judge(&[], &[("ls", false), ("echo hi", false)]), Verdict::Allowed);
-        assert_eq!(judge(&[], &[("ls", false), ("rm x", false)]), Verdict::Ask);
-        let denied = judge(&[("bash", "rm *", Action::Deny)], &[("make", false), ("rm x", false)]);
+        assert_eq!(judge(&[], "ls; echo hi"), Verdict::Confined);
+        assert_eq!(judge(&[], "ls; rm x"), Verdict::Ask);
+        let denied = judge(&[("rm *", Action::Deny)], "make; rm x");
         assert!(matches!(denied, Verdict::Denied(rules) if rules.iter().any(|rule| rule.pattern == "rm *")));
     }
 
     #[test]
-    fn an_opaque_command_needs_more_than_a_wildcard() {
-        assert_eq!(judge(&[], &[("echo $(rm x)", true)]), Verdict::Ask);
-        assert_eq!(judge(&[("bash", "echo *", Action::Allow)], &[("echo $(rm x)", true)]), Verdict::Ask);
-        assert_eq!(
-            judge(&[("bash", "echo $(rm x)", Action::Allow)], &[("echo $(rm x)", true)]),
-            Verdict::Allowed
-        );
-        assert_eq!(judge(&[("bash", "*", Action::Allow)], &[("echo $(rm x)", true)]), Verdict::Allowed);
-        assert!(matches!(judge(&[("bash", "rm *", Action::Deny)], &[("rm $x", true)]), Verdict::Denied(_)));
+    fn a_users_rule_lifts_the_sandbox() {
+        let log = [("git log *", Action::Allow)];
+        assert_eq!(judge(&log, "git log -1"), Verdict::Allowed);
+        assert_eq!(judge(&log, "git log --output=x"), Verdict::Allowed);
+        assert_eq!(judge(&[], "git log --output=x"), Verdict::Ask);
+        assert_eq!(judge(&[("*", Action::Ask)], "ls"), Verdict::Ask);
+        assert_eq!(judge(&[("*", Action::Allow)], "ls $x"), Verdict::Allowed);
+    }
+
+    #[test]
+    fn a_line_runs_in_one_sandbox_or_in_none() {
+        let make = [("make *", Action::Allow)];
+        assert_eq!(judge(&make, "make && echo done"), Verdict::Allowed);
+        assert_eq!(judge(&make, "make && git status"), Verdict::Ask);
+        assert_eq!(judge(&make, "git status && echo done"), Verdict::Confined);
+    }
+
+    #[test]
+    fn an_opaque_line_needs_more_than_a_wildcard() {
+        let line = "echo $(rm x)";
+        assert_eq!(judge(&[], line), Verdict::Ask);
+        assert_eq!(judge(&[("echo *", Action::Allow), ("rm *", Action::Allow)], line), Verdict::Ask);
+        assert_eq!(judge(&[(line, Action::Allow)], line), Verdict::Allowed);
+        assert_eq!(judge(&[("*", Action::Allow)], line), Verdict::Allowed);
+        assert!(matches!(judge(&[("rm *", Action::Deny)], line), Verdict::Denied(_)));
+        // A part of a line that was allowed for good says nothing about another line around it.
+        assert_eq!(approved("rm $i", "for i in a; do rm $i; done"), Verdict::Ask);
+    }
+
+    #[test]
+    fn denying_rules_see_through_quotes_and_blanks() {
+        let rules = [("*", Action::Allow), ("rm -rf *", Action::Deny)];
+        for line in [
+            "rm  -rf x",
+            "rm '-rf' x",
+            "rm -r\\f x",
+            "'rm' -rf x",
+            "r\"m\" -rf x",
+            "true && rm -rf x",
+            "if true; then rm -rf x; fi",
+            "echo a\\\n#; rm -rf x",
+            "$'rm' -rf x",
+            "(rm -rf x)",
+            "x=1 rm -rf x",
+        ] {
+            assert!(matches!(judge(&rules, line), Verdict::Denied(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn allowing_rules_count_words() {
+        let rules = [("git log *", Action::Allow), ("* --dry-run", Action::Allow)];
+        assert_eq!(judge(&rules, "git   log  -1"), Verdict::Allowed);
+        assert_eq!(judge(&rules, "rm x '--dry-run'"), Verdict::Allowed);
+        assert_eq!(judge(&rules, "rm x \\ --dry-run"), Verdict::Ask);
+        assert_eq!(judge(&rules, "rm x ' --dry-run'"), Verdict::Ask);
+        assert_eq!(judge(&rules, "'git log' x"), Verdict::Ask);
+        assert_eq!(judge(&[("grep \"a b\" *", Action::Allow)], "grep \"a b\" x"), Verdict::Allowed);
+    }
+
+    #[test]
+    fn approvals_cover_words_and_no_programs_that_run_others() {
+        assert_eq!(approved("make *", "make test"), Verdict::Allowed);
+        assert_eq!(approved("make *", "make test; rm x"), Verdict::Ask);
+        assert_eq!(approved("git commit *", "git commit -m 'a b'"), Verdict::Allowed);
+        assert_eq!(approved("git *", "git push"), Verdict::Ask);
+        // As an earlier version offered and stored them.
+        for (pattern, line) in [
+            ("find *", "find . -exec touch x ;"),
+            ("timeout *", "timeout 5 touch x"),
+            ("env *", "env touch x"),
+            ("nice *", "nice touch x"),
+            ("awk *", "awk 'BEGIN{system(\"touch x\")}'"),
+            ("sed *", "sed '1w x' a"),
+            ("sh *", "sh -c 'touch x'"),
+            ("python *", "python3 x.py"),
+            ("git log *", "git log --output=x"),
+        ] {
+            assert_eq!(approved(pattern, line), Verdict::Ask, "{line}");
+        }
+        assert_eq!(approved("find . -name '*.rs'", "find . -name '*.rs'"), Verdict::Allowed);
+        assert_eq!(approved("find . -name '*.rs'", "find . -name 'x' -exec touch 'y.rs'"), Verdict::Ask);
     }
 
     #[test]
     fn what_was_allowed_for_good_comes_last() {
-        let rules = vec![Rule::new("bash", "*", Action::Ask)];
-        let approved = vec![Rule::new("bash", "make *", Action::Allow)];
-        let permissions = Permissions::new(rules, approved);
-        assert_eq!(permissions.judge(&wish(&[("make test", false)])), Verdict::Allowed);
-        assert_eq!(permissions.judge(&wish(&[("make test", false), ("rm x", false)])), Verdict::Ask);
+        let permissions = Permissions::new(vec![bash("*", Action::Ask)], vec![bash("make *", Action::Allow)]);
+        assert_eq!(permissions.judge(&wish("make test")), Verdict::Allowed);
+        assert_eq!(permissions.unconfined().judge(&wish("ls")), Verdict::Ask);
     }
 
     #[test]
@@ -346,10 +469,10 @@ mod tests {
         let approved =
             vec![Rule::new("bash", "git push *", Action::Allow), Rule::new("webfetch", "*", Action::Allow)];
         let mut permissions = Permissions::new(rules, approved);
-        assert_eq!(permissions.judge(&wish(&[("git push origin", false)])), Verdict::Ask);
-        assert_eq!(permissions.judge(&wish(&[("git pull", false)])), Verdict::Allowed);
-        assert!(permissions.is_final(&wish(&[("git push origin", false)])));
-        assert!(!permissions.is_final(&wish(&[("git pull", false)])));
+        assert_eq!(permissions.judge(&wish("git push origin")), Verdict::Ask);
+        assert_eq!(permissions.judge(&wish("git pull")), Verdict::Allowed);
+        assert!(permissions.is_final(&wish("git push origin")));
+        assert!(!permissions.is_final(&wish("git pull")));
         assert!(permissions.hides("webfetch"), "a later rule and an approval do not bring it back");
         permissions.concede("webfetch", "http://a");
         assert!(matches!(

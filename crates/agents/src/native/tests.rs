@@ -8,6 +8,7 @@ mod brought;
 mod budgets;
 mod commands;
 mod compaction;
+mod harmless;
 mod harness;
 mod hooks;
 mod mcp;

@@ -19,6 +19,7 @@ mod paths;
 mod question;
 mod read;
 mod sandbox;
+mod sealed;
 mod skill;
 mod task;
 mod todowrite;
@@ -33,6 +34,7 @@ use protocol::part::FilePart;
 use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use workspace::files::Root;
+use workspace::process::Support;
 
 use crate::snapshots::Changes;
 
@@ -126,6 +128,7 @@ impl Call<'_> {
             root: self.root,
             permissions: self.permissions,
             readable: self.options.readable().collect(),
+            seals: self.options.kernel >= Support::Sealed,
             call: Some(self.id),
         }
     }

@@ -67,6 +67,7 @@ pub(super) fn native(
             skills: skills(settings),
             private_addresses: config.webfetch.and_then(|it| it.private_addresses).unwrap_or(false),
             sandbox: config.sandbox.and_then(sandbox),
+            kernel: Support::probe(),
             toolbox: None,
         },
         snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots)),

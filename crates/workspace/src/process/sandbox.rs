@@ -6,11 +6,15 @@
 //! `docs/configuration.md`.
 //!
 //! Restricted are: writing, creating, removing, renaming and truncating files, commands to devices, and, on demand, TCP
-//! and abstract sockets. Reading and starting programs are not.
+//! and abstract sockets. Reading and starting programs are not. A *sealed* sandbox adds a filter of system calls
+//! ([`seal`]) against what Landlock does not know about.
+
+mod seal;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
 use landlock::{
@@ -31,6 +35,8 @@ pub struct Sandbox {
     pub writable: Vec<PathBuf>,
     /// Whether TCP may be used.
     pub network: bool,
+    /// Whether sockets of every kind, changes of file attributes and signals are forbidden as well.
+    pub sealed: bool,
     /// What the kernel can do about it.
     pub support: Support,
 }
@@ -44,6 +50,8 @@ pub enum Support {
     Files,
     /// That, and the network.
     Network,
+    /// That, and system calls by number (seccomp).
+    Sealed,
 }
 
 /// Why a program was not started in a sandbox. It is not started without one either.
@@ -60,6 +68,9 @@ pub enum Refusal {
         "this system cannot keep programs off the network, which takes Linux 6.7 or newer with Landlock switched on"
     )]
     Network,
+    /// The kernel cannot filter system calls.
+    #[error("this system cannot filter the system calls of programs, which takes seccomp on x86-64 or ARM64")]
+    Seal,
     /// Something that should be writable is not what it was.
     #[error("`{}` now leads to `{}`", path.display(), real.display())]
     Moved {
@@ -82,17 +93,30 @@ pub enum Refusal {
 }
 
 impl Support {
-    /// What the running kernel can do.
+    /// What the running kernel can do. The answer is remembered: it does not change while the kernel runs.
     pub fn probe() -> Self {
-        let can = |network| handled(network).and_then(Ruleset::create).is_ok();
-        if can(false) {
-            return Self::Network;
+        static KNOWN: OnceLock<Support> = OnceLock::new();
+        *KNOWN.get_or_init(Self::ask_kernel)
+    }
+
+    fn ask_kernel() -> Self {
+        let can = |network| handled(network, false).and_then(Ruleset::create).is_ok();
+        match (can(false), can(true)) {
+            (true, _) if seal::works() => Self::Sealed,
+            (true, _) => Self::Network,
+            (false, true) => Self::Files,
+            (false, false) => Self::None,
         }
-        if can(true) { Self::Files } else { Self::None }
     }
 }
 
 impl Sandbox {
+    /// A sandbox in which a program can only read and print: it writes no file, reaches no network and changes nothing
+    /// about other processes.
+    pub fn sealed(support: Support) -> Self {
+        Self { writable: Vec::new(), network: false, sealed: true, support }
+    }
+
     /// The rules, ready to be put in force.
     pub(super) fn prepare(&self) -> Result<Fence, Refusal> {
         if self.support < Support::Files {
@@ -101,19 +125,22 @@ impl Sandbox {
         if !self.network && self.support < Support::Network {
             return Err(Refusal::Network);
         }
-        let mut rules = handled(self.network)?.create()?;
+        if self.sealed && self.support < Support::Sealed {
+            return Err(Refusal::Seal);
+        }
+        let mut rules = handled(self.network, self.sealed)?.create()?;
         for device in DEVICES {
             rules = allow(rules, Path::new(device))?;
         }
         for path in &self.writable {
             rules = allow(rules, path)?;
         }
-        Ok(Fence(rules))
+        Ok(Fence { rules, sealed: self.sealed })
     }
 }
 
 /// What is forbidden unless a rule allows it. The first part has to work; the rest is taken where there is it.
-fn handled(network: bool) -> Result<Ruleset, RulesetError> {
+fn handled(network: bool, sealed: bool) -> Result<Ruleset, RulesetError> {
     // Before this version, files outside could be truncated.
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -124,6 +151,9 @@ fn handled(network: bool) -> Result<Ruleset, RulesetError> {
     rules = rules.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::IoctlDev)?;
     if !network {
         rules = rules.scope(Scope::AbstractUnixSocket)?;
+    }
+    if sealed {
+        rules = rules.scope(Scope::Signal)?;
     }
     Ok(rules)
 }
@@ -154,7 +184,10 @@ fn rights(is_directory: bool) -> BitFlags<AccessFs> {
 
 /// Rules that are about to be in force.
 #[derive(Debug)]
-pub(super) struct Fence(RulesetCreated);
+pub(super) struct Fence {
+    rules: RulesetCreated,
+    sealed: bool,
+}
 
 impl Fence {
     /// Starts a program behind the fence. Waits for it to be started, as starting without one does.
@@ -162,9 +195,12 @@ impl Fence {
         let runtime = Handle::current();
         let start = move || {
             let _entered = runtime.enter();
-            let status = self.0.restrict_self().map_err(io::Error::other)?;
+            let status = self.rules.restrict_self().map_err(io::Error::other)?;
             if status.ruleset == RulesetStatus::NotEnforced {
                 return Err(io::Error::other("the sandbox is not in force"));
+            }
+            if self.sealed {
+                seal::apply()?;
             }
             command.spawn()
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 use workspace::files::Root;
 
 use super::{Gate, away};
-use crate::native::permission::{Command, Pattern, Place, Verdict, Wish, commands};
+use crate::native::permission::{Command, Grant, Pattern, Place, Verdict, Wish, commands};
 use crate::native::tools::{Failure, blocking, object};
 
 /// Files outside of the project that nobody needs to be asked about.
@@ -14,17 +14,22 @@ const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
 impl Gate<'_> {
-    /// Gets permission for every command of a line and every place outside of the project that it names.
-    pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<(), Failure> {
+    /// Gets permission for every command of a line and every place outside of the project that it names; answers how
+    /// it may run.
+    pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<Grant, Failure> {
         let commands = commands(line);
         let wish = wish(line, &commands);
-        let denied = matches!(self.permissions.judge(&wish), Verdict::Denied(_));
+        let permissions = self.permissions.clone();
+        let permissions = if self.seals { permissions } else { permissions.unconfined() };
+        let denied = matches!(permissions.judge(&wish), Verdict::Denied(_));
         let away = if denied { None } else { self.places(commands, directory).await? };
-        match away {
+        let only_moves = wish.patterns.is_empty();
+        let grant = match away {
             // A person who is asked about the line sees where it leads.
-            Some(away) => self.permissions.get_both(self.turn, wish, away, self.call).await,
-            None => self.permissions.get(self.turn, wish, self.call).await,
-        }
+            Some(away) => permissions.obtain_both(self.turn, wish, away, self.call).await?,
+            None => permissions.obtain(self.turn, wish, self.call).await?,
+        };
+        Ok(if only_moves && self.seals { Grant::Sealed } else { grant })
     }
 
     /// What a line needs, all of which has to be allowed. Nobody is asked.
@@ -61,10 +66,9 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
             always.push(pattern);
         }
     }
-    let pattern = |command: &Command| Pattern::command(command.text.clone(), command.opaque);
     Wish {
         permission: "bash".into(),
-        patterns: asked().map(pattern).collect(),
+        patterns: asked().map(Pattern::command).collect(),
         always,
         metadata: object(json!({ "command": line })),
     }

@@ -1,22 +1,25 @@
 //! The commands in a command line, so that rules can be about each of them.
 //!
-//! The line is read with the grammar of tree-sitter, so that commands are found wherever a shell would run them: in
-//! lists, loops, functions, substitutions and here documents. What a rule cannot judge by reading makes a command
-//! opaque, and an opaque command is not allowed by a rule about its first word. Whatever the grammar does not
-//! understand is opaque as a whole.
+//! A line is read twice at most. The plain reading ([`plain`]) accepts only lines whose words mean what they show; such
+//! commands can be allowed by rules about their words. Any other line is opaque: its commands are found with a grammar
+//! ([`tree`]) so that rules can deny them, and only a rule about everything or about exactly this line allows it.
 
 mod arity;
+mod exact;
+mod harmless;
+mod plain;
+mod tree;
 mod words;
 
-use tree_sitter::{Node, Parser};
+use protocol::request::{Action, Rule};
 
+use super::rules::{is_confined, matches};
 use arity::naming;
+pub(in crate::native) use harmless::Harmless;
+pub(super) use harmless::PATTERNS as HARMLESS;
 
 /// Longer lines are not read; they are opaque.
 const MAX_LINE: usize = 64 * 1024;
-
-/// Words that run the command after them and change nothing about what it does.
-const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
 
 /// Commands whose arguments are files, so that a plain name can be one, too.
 const FILE_COMMANDS: [&str; 36] = [
@@ -37,13 +40,38 @@ pub(in crate::native) struct Command {
     pub(in crate::native) words: Vec<String>,
     /// Where its input comes from or its output goes, if that is a file.
     pub(in crate::native) files: Vec<String>,
-    /// Whether it may do more than its words show: substitutions, variables, redirections, open quotes.
+    /// Whether the line may do more than its words show: substitutions, variables, redirections, control flow.
     pub(in crate::native) opaque: bool,
+    /// Why it is harmless, if it is known to be.
+    pub(in crate::native) harmless: Option<Harmless>,
+    /// What a rule has to say, character by character, to allow nothing but this.
+    exact: String,
+}
+
+/// Where a rule comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::native) enum Source {
+    /// The configuration, an agent or a session.
+    Rules,
+    /// A reply of `always`.
+    Approval,
 }
 
 impl Command {
     fn opaque(text: &str) -> Self {
-        Self { text: text.trim().to_owned(), opaque: true, ..Self::default() }
+        let text = text.trim().to_owned();
+        Self { exact: text.clone(), text, opaque: true, ..Self::default() }
+    }
+
+    fn plain(simple: &plain::Simple, line: &str) -> Self {
+        let text = line.get(simple.start..simple.end).unwrap_or_default().to_owned();
+        Self {
+            harmless: harmless::judge(&simple.words),
+            words: simple.words.iter().map(|word| word.text.clone()).collect(),
+            exact: text.clone(),
+            text,
+            ..Self::default()
+        }
     }
 
     fn name(&self) -> &str {
@@ -55,12 +83,57 @@ impl Command {
         matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
-    /// What a reply of `always` allows: the same program, or the same part of it, with any arguments.
+    /// What a reply of `always` allows: the same program, or the same part of it, with any arguments. Only the same
+    /// command if the program runs what its arguments say.
     pub(in crate::native) fn always(&self) -> String {
-        match naming(&self.words) {
-            Some(named) if !self.opaque => format!("{} *", named.join(" ")),
-            _ => self.text.clone(),
+        let is_simple = |word: &String| quoted(word) == *word && !word.contains(['*', '?']);
+        match naming(&self.words).filter(|named| named.iter().all(is_simple)) {
+            Some(named) if !self.opaque && !exact::only(&self.words) => format!("{} *", named.join(" ")),
+            _ => self.exact.clone(),
         }
+    }
+
+    /// Whether a rule is about this command. A rule that allows has to match the words; one that denies or asks may
+    /// match whatever could be meant.
+    pub(super) fn is_subject_of(&self, rule: &Rule, source: Source) -> bool {
+        let pattern = rule.pattern.as_str();
+        if rule.action != Action::Allow {
+            return [&self.text, &self.words.join(" "), &self.canonical()]
+                .into_iter()
+                .any(|form| matches(pattern, form));
+        }
+        if is_confined(rule) {
+            return self.harmless.is_some() && matches(pattern, &self.canonical());
+        }
+        if pattern == "*" || pattern == self.exact {
+            return true;
+        }
+        match source {
+            _ if self.opaque => false,
+            Source::Approval => self.is_within(pattern),
+            // Quotes in a pattern are meant as they are written.
+            Source::Rules => {
+                matches(pattern, &self.canonical())
+                    || (pattern.contains(['"', '\'', '\\']) && matches(pattern, &self.text))
+            }
+        }
+    }
+
+    /// Whether an approval such as `git commit *` covers this command. One for a program that runs its arguments, which
+    /// earlier versions offered, covers nothing.
+    fn is_within(&self, pattern: &str) -> bool {
+        let Some(named) = pattern.strip_suffix(" *").filter(|named| !named.contains(['*', '?'])) else {
+            return false;
+        };
+        let mut words = self.words.iter();
+        named.split(' ').all(|name| words.next().is_some_and(|word| word == name))
+            && !exact::only(&self.words)
+            && self.always().ends_with(" *")
+    }
+
+    /// Its words with one blank between them, quoted where they could be taken for several.
+    fn canonical(&self) -> String {
+        self.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// Arguments that name a place which could be outside of the project.
@@ -98,124 +171,24 @@ impl Place<'_> {
     }
 }
 
-/// The simple commands of a line, those in substitutions included, in the order they are written.
+/// The simple commands of a line, in the order they are written.
 pub(in crate::native) fn commands(line: &str) -> Vec<Command> {
-    read(line).unwrap_or_else(|| vec![Command::opaque(line)])
-}
-
-/// Whether what the grammar takes for a comment is none: for a shell `\ #` is a word, and what follows is run.
-fn follows_backslash(comment: Node<'_>, line: &str) -> bool {
-    let before = line.get(..comment.start_byte()).unwrap_or_default();
-    before.trim_end_matches([' ', '\t']).ends_with('\\')
-}
-
-fn read(line: &str) -> Option<Vec<Command>> {
     if line.len() > MAX_LINE {
-        return None;
+        return vec![Command::opaque(line)];
     }
-    let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let tree = parser.parse(line, None)?;
-    let root = tree.root_node();
-    let mut found = Vec::new();
-    let mut says_something = false;
-    let mut broken = root.has_error();
-    for (node, parent) in descendants(root) {
-        says_something |= node.is_named() && !matches!(node.kind(), "program" | "comment");
-        broken |= node.kind() == "comment" && follows_backslash(node, line);
-        found.extend(command(node, parent, line));
-    }
-    if broken {
-        for command in &mut found {
-            command.opaque = true;
-        }
-    }
-    if broken || (found.is_empty() && says_something) {
-        found.push(Command::opaque(line));
-    }
-    Some(found)
-}
-
-/// The command that a node is, if it is one.
-fn command(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Option<Command> {
-    let within = parent.map_or("", |parent| parent.kind());
-    match node.kind() {
-        "command" => Some(simple(node, parent, line)),
-        "redirected_statement" => {
-            let inner = node.child_by_field_name("body").map_or("", |body| body.kind());
-            let files = redirected(node, line);
-            // That of a simple command is part of it.
-            (inner != "command" && !files.is_empty())
-                .then(|| Command { files, ..Command::opaque(words::text(node, line)) })
-        }
-        // What is set here may change what every other command does.
-        "declaration_command" | "unset_command" | "variable_assignments" => {
-            Some(Command::opaque(words::text(node, line)))
-        }
-        "variable_assignment"
-            if !matches!(within, "command" | "declaration_command" | "variable_assignments") =>
-        {
-            Some(Command::opaque(words::text(node, line)))
-        }
-        _ => None,
+    match plain::read(line) {
+        Some(found) => found.iter().map(|simple| Command::plain(simple, line)).collect(),
+        None => tree::commands(line),
     }
 }
 
-fn simple(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Command {
-    let statement = parent.filter(|parent| {
-        parent.kind() == "redirected_statement" && parent.child_by_field_name("body") == Some(node)
-    });
-    let whole = statement.unwrap_or(node);
-    let mut files = redirected(node, line);
-    files.extend(statement.iter().flat_map(|statement| redirected(*statement, line)));
-    let mut parts: Vec<Node<'_>> = node.child_by_field_name("name").into_iter().collect();
-    let mut cursor = node.walk();
-    parts.extend(node.children_by_field_name("argument", &mut cursor));
-    // `time make` is `make`.
-    let spare = parts.windows(2).take_while(|pair| {
-        let [one, next] = pair else { return false };
-        PREFIXES.contains(&words::text(*one, line)) && !words::text(*next, line).starts_with('-')
-    });
-    let spare = spare.count();
-    let parts = parts.get(spare..).unwrap_or_default();
-    let words: Vec<String> = parts.iter().map(|part| words::plain(*part, line)).collect();
-    let shown = parts.first().map_or("", |name| words::text(*name, line));
-    let start = parts.first().map_or(whole.start_byte(), Node::start_byte);
-    let rest = line.get(start + shown.len()..whole.end_byte()).unwrap_or_default();
-    let name = words.first().map(String::as_str).unwrap_or_default();
-    let hides = descendants(whole).any(|(inner, _)| words::hides(inner.kind()))
-        || node.children(&mut cursor).any(|child| child.kind() == "variable_assignment")
-        || name != shown;
-    // A name in quotes is judged as what it means.
-    let text = format!("{name}{rest}").trim().to_owned();
-    Command { text, words, opaque: hides || !files.is_empty(), files }
-}
-
-/// The files that a statement's redirections are about; nothing and other streams are none.
-fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
-    let mut cursor = node.walk();
-    let redirects = node.children_by_field_name("redirect", &mut cursor);
-    let target = |redirect: Node<'_>| {
-        let destination = redirect.child_by_field_name("destination")?;
-        let path = words::plain(destination, line);
-        let stream = words::text(redirect, line).contains('&')
-            && path.chars().all(|character| character.is_ascii_digit() || character == '-');
-        (path != "/dev/null" && !stream).then_some(path)
-    };
-    redirects.filter_map(target).collect()
-}
-
-/// A node and everything in it, in the order it is written, each with what it is in. Not recursive, and without asking
-/// nodes for their parents, which is slow: lines can nest as deep as they like.
-fn descendants(node: Node<'_>) -> impl Iterator<Item = (Node<'_>, Option<Node<'_>>)> {
-    let mut open = vec![(node, None)];
-    std::iter::from_fn(move || {
-        let (node, parent) = open.pop()?;
-        let mut cursor = node.walk();
-        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
-        open.extend(children.into_iter().rev().map(|child| (child, Some(node))));
-        Some((node, parent))
-    })
+/// A word, in quotes if it is empty or has characters that separate or quote.
+fn quoted(word: &str) -> String {
+    let is_safe = |character: char| !(character.is_whitespace() || matches!(character, '\'' | '"' | '\\'));
+    if !word.is_empty() && word.chars().all(is_safe) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

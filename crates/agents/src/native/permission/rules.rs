@@ -1,30 +1,12 @@
 //! Rules: how they match and which there are from the start.
 
+use protocol::Extra;
 use protocol::request::{Action, Rule};
 
-/// Commands that only look, and print nothing a person might not want printed. They run without asking.
-const LOOKING: [&str; 17] = [
-    "echo *",
-    "false",
-    "git branch",
-    "git branch --show-current",
-    "git diff *",
-    "git log *",
-    "git show *",
-    "git status *",
-    "ls *",
-    "pwd",
-    "sleep *",
-    "true",
-    "uname *",
-    "wc *",
-    "which *",
-    "whoami",
-    "test *",
-];
+use super::command::HARMLESS;
 
-/// Options that make a looking command write a file or start a program.
-const NOT_LOOKING: [&str; 3] = ["git * --output*", "git * --ext-diff*", "git * --textconv*"];
+/// The field of a rule, unknown to other servers, that says in which sandbox a command runs that the rule allows.
+const SANDBOX: &str = "sandbox";
 
 /// Protected files by name, for clients that list rules. They are recognised by `native::protected`, which also sees
 /// links and other spellings, and which a rule for all files does not override.
@@ -50,7 +32,8 @@ const PROTECTED: [&str; 16] = [
 /// The rules every agent starts with; later ones win.
 ///
 /// Files of the project may be read and changed. Environment files are asked about, and so are changes of files that
-/// decide what an agent may do, and every command except a few that only look.
+/// decide what an agent may do, and every command except a few that only look. Those run in a sandbox that keeps
+/// them from anything else.
 pub fn defaults() -> Vec<Rule> {
     let mut rules = vec![
         Rule::new("*", "*", Action::Allow),
@@ -62,9 +45,20 @@ pub fn defaults() -> Vec<Rule> {
         Rule::new("bash", "*", Action::Ask),
     ];
     rules.extend(PROTECTED.map(|pattern| Rule::new("edit", pattern, Action::Ask)));
-    rules.extend(LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Allow)));
-    rules.extend(NOT_LOOKING.map(|pattern| Rule::new("bash", pattern, Action::Ask)));
+    rules.extend(HARMLESS.map(confined));
     rules
+}
+
+/// A rule that allows a command as far as it is harmless, in a sandbox in which it can only read.
+fn confined(pattern: &str) -> Rule {
+    let mut extra = Extra::new();
+    extra.insert(SANDBOX.to_owned(), "read-only".into());
+    Rule { extra: extra.into(), ..Rule::new("bash", pattern, Action::Allow) }
+}
+
+/// Whether a rule allows commands only in a sandbox.
+pub(super) fn is_confined(rule: &Rule) -> bool {
+    rule.action == Action::Allow && rule.extra.get().is_some_and(|extra| extra.contains_key(SANDBOX))
 }
 
 /// What the rules say about a permission for something. The last one that matches wins; none means ask.
@@ -154,9 +148,7 @@ mod tests {
         for command in ["ls -la", "git status", "git log --oneline", "echo hi"] {
             assert_eq!(says("bash", command), Action::Allow, "{command}");
         }
-        for command in
-            ["rm -rf x", "git push", "git branch -D main", "git diff --output=x", "lsof", "cat .env"]
-        {
+        for command in ["rm -rf x", "git push", "git branch -D main", "test -v x", "lsof", "cat .env"] {
             assert_eq!(says("bash", command), Action::Ask, "{command}");
         }
         assert_eq!(says("edit", "src/main.rs"), Action::Allow);
@@ -167,6 +159,17 @@ mod tests {
         assert_eq!(says("read", "config/.env.local"), Action::Ask);
         assert_eq!(says("read", ".env.example"), Action::Allow);
         assert_eq!(says("external_directory", "/etc/*"), Action::Ask);
+    }
+
+    #[test]
+    fn what_clients_see_of_a_confined_rule() {
+        let rules = defaults();
+        let rule = rules.iter().find(|rule| rule.pattern == "git log *").unwrap();
+        let expected = serde_json::json!({
+            "permission": "bash", "pattern": "git log *", "action": "allow", "sandbox": "read-only",
+        });
+        assert_eq!(serde_json::to_value(rule).unwrap(), expected);
+        assert_eq!(rules.iter().filter(|rule| is_confined(rule)).count(), HARMLESS.len());
     }
 
     #[test]

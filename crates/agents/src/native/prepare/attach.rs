@@ -194,7 +194,7 @@ impl<'a> Desk<'a> {
     /// Whether the agent may do something without asking.
     fn permit(&self, wish: &Wish) -> Result<(), String> {
         match self.permissions.judge(wish) {
-            Verdict::Allowed => Ok(()),
+            Verdict::Allowed | Verdict::Confined => Ok(()),
             Verdict::Ask => Err(format!(
                 "the rules say to ask before it is read ({}); the agent can read it with its tool, and will ask",
                 wish.permission

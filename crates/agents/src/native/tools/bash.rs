@@ -12,7 +12,8 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, truncate};
+use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, sealed, truncate};
+use crate::native::permission::Grant;
 use crate::native::{hooks, limits};
 
 #[derive(Deserialize)]
@@ -68,23 +69,22 @@ impl Tool for Bash {
                 Some(directory) => paths::locate(call, directory).await?,
                 None => call.root.directory().to_owned(),
             };
-            let usual = match call.by {
-                By::Person => limits::LONGEST_COMMAND,
+            let (usual, grant) = match call.by {
+                By::Person => (limits::LONGEST_COMMAND, Grant::Usual),
                 By::Model | By::Template => {
-                    call.gate().command(&input.command, &directory).await?;
-                    limits::COMMAND
+                    (limits::COMMAND, call.gate().command(&input.command, &directory).await?)
                 }
             };
             let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::LONGEST_COMMAND);
             let around = call.changes.around().await;
-            let done = execute(call, &input.command, directory, deadline).await?;
+            let done = execute(call, &input.command, directory, deadline, grant).await?;
             call.changes.settle(around).await;
             // Whoever stopped the turn decides what becomes of the part; there is nobody left to tell. A person who
             // stopped their own command wants to see how far it got.
             if done.exit == Exit::Cancelled && call.by != By::Person {
                 return Err(Failure::Cancelled);
             }
-            Ok(show(call, input.command, &done, deadline).await)
+            Ok(show(call, input.command, &done, deadline, grant).await)
         }
         .boxed()
     }
@@ -95,6 +95,7 @@ async fn execute(
     line: &str,
     directory: PathBuf,
     deadline: Duration,
+    grant: Grant,
 ) -> Result<Done, Failure> {
     let variables = tokio::select! {
         biased;
@@ -103,9 +104,13 @@ async fn execute(
     };
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
     spec.environment = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    if let Some(sandbox) = &call.options.sandbox {
-        spec.sandbox = sandbox.around(call.turn, call.root).await?;
-        spec.kept = sandbox.kept(call.root).await?;
+    match (grant, &call.options.sandbox) {
+        (Grant::Sealed, _) => spec.sandbox = Some(sealed::prepare(&mut spec, call.options.kernel)),
+        (Grant::Usual, Some(sandbox)) => {
+            spec.sandbox = sandbox.around(call.turn, call.root).await?;
+            spec.kept = sandbox.kept(call.root).await?;
+        }
+        (Grant::Usual, None) => {}
     }
     // How it ended matters most. Twice what is shown, so that what is shown can begin with a whole line.
     spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
@@ -127,7 +132,7 @@ async fn execute(
     }
 }
 
-async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration) -> Output {
+async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration, grant: Grant) -> Output {
     let end = done.output.end();
     let cut = shorten(done, &end, call.options.output);
     let path = match &done.spooled {
@@ -144,9 +149,13 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration)
     };
     let (exit, remark) = remark(done.exit, deadline);
     let failed = exit.is_some_and(|code| code != 0);
-    let confined = call.options.sandbox.as_ref().filter(|_| failed).and_then(SandboxOptions::remark);
+    let confined = || match grant {
+        Grant::Sealed => Some(sealed::REMARK.to_owned()),
+        Grant::Usual => call.options.sandbox.as_ref().and_then(SandboxOptions::remark),
+    };
+    let remark = remark.or_else(|| failed.then(confined).flatten());
     let restored = sandbox::restored(call.root, &done.restored);
-    let remarks: Vec<String> = remark.or(confined).into_iter().chain(restored).collect();
+    let remarks: Vec<String> = remark.into_iter().chain(restored).collect();
     if !remarks.is_empty() {
         text.push_str("\n\n<shell_metadata>\n");
         text.push_str(&remarks.join("\n"));

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use workspace::output::{Limits, Shelf};
+use workspace::process::Support;
 
 use super::{SandboxOptions, Toolbox};
 
 /// How tools behave beyond what their input says.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ToolOptions {
     /// How much of an output a model gets to see.
     pub output: Limits,
@@ -20,6 +21,9 @@ pub struct ToolOptions {
     pub private_addresses: bool,
     /// What commands may touch; whatever the user may if absent.
     pub sandbox: Option<SandboxOptions>,
+    /// How far the kernel can restrict commands. Where it cannot seal them, no command runs without a question only
+    /// because the built-in rules allow it.
+    pub kernel: Support,
     /// Who else brings tools along, and takes the place of ours with them.
     pub toolbox: Option<Arc<dyn Toolbox>>,
 }
@@ -33,6 +37,20 @@ pub struct Skill {
     pub description: String,
     /// Its `SKILL.md`.
     pub path: PathBuf,
+}
+
+impl Default for ToolOptions {
+    fn default() -> Self {
+        Self {
+            output: Limits::default(),
+            shelf: None,
+            skills: Vec::new(),
+            private_addresses: false,
+            sandbox: None,
+            kernel: Support::probe(),
+            toolbox: None,
+        }
+    }
 }
 
 impl ToolOptions {

@@ -48,7 +48,7 @@ impl SandboxOptions {
             SandboxMode::ReadOnly => Vec::new(),
             SandboxMode::WorkspaceWrite => self.writable(turn, root).await?,
         };
-        Ok(Some(Sandbox { writable, network: self.network, support: self.support }))
+        Ok(Some(Sandbox { writable, network: self.network, sealed: false, support: self.support }))
     }
 
     async fn writable(&self, turn: &Turn, root: &Root) -> Result<Vec<PathBuf>, Failure> {

@@ -30,7 +30,8 @@ impl World {
     }
 
     fn sandbox(&self, network: bool) -> Sandbox {
-        Sandbox { writable: vec![self.project.clone()], network, support: Support::probe() }
+        let writable = vec![self.project.clone()];
+        Sandbox { writable, network, sealed: false, support: Support::probe() }
     }
 
     fn spec(&self, command: &str, sandbox: Sandbox) -> Spec {
@@ -123,6 +124,42 @@ async fn the_network_is_there_unless_it_was_to_be_away() {
         assert_eq!(done.exit, Exit::Code(1));
         assert!(done.output.text().contains("Permission denied"), "{}", done.output.text());
     }
+}
+
+#[tokio::test]
+async fn a_sealed_program_only_reads_and_prints() {
+    let world = World::new();
+    let sandbox = Sandbox::sealed(Support::probe());
+    if sandbox.support < Support::Sealed {
+        let done = run(world.spec("true", sandbox), &CancellationToken::new(), |_| {}).await;
+        assert!(matches!(done, Err(Error::Sandbox { .. })), "{done:?}");
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tcp, udp) =
+        (format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), format!("exec 3<>/dev/udp/127.0.0.1/{port}"));
+    let attributes = || {
+        let metadata = fs::metadata(world.outer.path().join("precious")).unwrap();
+        (metadata.permissions(), metadata.modified().unwrap())
+    };
+    let before = attributes();
+    for forbidden in [
+        "echo new >../precious",
+        "touch here",
+        "chmod 777 ../precious",
+        "touch -d @0 ../precious",
+        "kill -0 $PPID",
+        tcp.as_str(),
+        udp.as_str(),
+    ] {
+        let done = world.run(forbidden, sandbox.clone()).await.unwrap();
+        assert!(matches!(done.exit, Exit::Code(code) if code != 0), "{forbidden}: {done:?}");
+    }
+    assert_eq!((world.precious().as_str(), attributes()), ("as it was", before));
+    let allowed = "cat ../precious; echo; ls .. | wc -l; echo $(echo nested) 2>/dev/null";
+    let done = world.run(allowed, sandbox).await.unwrap();
+    assert_eq!((done.exit, done.output.text().as_str()), (Exit::Code(0), "as it was\n2\nnested\n"));
 }
 
 #[tokio::test]

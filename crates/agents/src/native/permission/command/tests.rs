@@ -19,8 +19,10 @@ fn texts(line: &str) -> Vec<String> {
 #[test]
 fn lines_are_split_into_commands() {
     assert_eq!(texts("touch a && echo done"), ["touch a", "echo done"]);
-    assert_eq!(texts("a; b | c || d & e\nf"), ["a", "b", "c", "d", "e", "f"]);
-    assert_eq!(texts("(cd x && make)"), ["cd x", "make"]);
+    assert_eq!(texts("a; b | c || d\ne &&\n f"), ["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(texts("a & b"), ["!a", "!b"]);
+    assert_eq!(texts("(cd x && make)"), ["!cd x", "!make"]);
+    assert_eq!(texts("2>/dev/null ls -l >/dev/null 2>&1; pwd"), ["ls -l >/dev/null 2>&1", "pwd"]);
     assert_eq!(texts("echo 'a; b' \"c && d\" e\\;f"), ["echo 'a; b' \"c && d\" e\\;f"]);
     assert_eq!(texts("ls # rm -rf /\npwd"), ["ls", "pwd"]);
     assert_eq!(texts("  "), Vec::<String>::new());
@@ -64,9 +66,10 @@ fn a_here_document_is_not_a_command() {
 
 #[test]
 fn a_disguised_name_is_judged_as_what_it_is() {
-    assert_eq!(texts("r\\m -rf x"), ["!rm -rf x"]);
-    assert_eq!(texts("'rm' x"), ["!rm x"]);
-    assert_eq!(texts("\"r\"m x"), ["!rm x"]);
+    for line in ["r\\m -rf x", "'rm' -rf x", "\"r\"m -rf x", "A=1 rm -rf x", "$'rm' -rf x", "r\\\nm -rf x"] {
+        let words = ["rm", "-rf", "x"].map(str::to_owned);
+        assert!(commands(line).iter().any(|command| command.words == words), "{line}: {:?}", commands(line));
+    }
     assert_eq!(texts("A=1 rm x"), ["!rm x"]);
 }
 
@@ -100,6 +103,58 @@ fn what_does_more_than_it_shows_is_opaque() {
         "{ a; b; } > c",
         "> c",
         "exec 3<>/dev/tcp/a/1",
+        "ls {a,b}",
+        "ls a{1..3}",
+        "ls &",
+        "a &> 42",
+        "a >& 42",
+        "a > 42",
+        "a 3>/dev/null",
+        "a >| /dev/null",
+        "a <> /dev/null",
+        "a>/dev/null",
+        "[ -f x ]",
+        "[[ -v x ]]",
+        "(( 1 ))",
+        "let x=1",
+        "test -v 'a[0]'",
+        "printf -v 'a[$(x)]' y",
+        "unset 'a[$(x)]'",
+        "read 'a[$(x)]'",
+        "eval ls",
+        "trap 'rm x' EXIT",
+        "hash -p ./x ls",
+        "f() { ls; }",
+        "! ls",
+        "time -p",
+        "~/x",
+        "/bin/l?",
+        "echo a\\\n#; b",
+        "ls \\\n-l",
+        "ls \"a\\\nb\"",
+        "ls\r",
+        "ls \u{b}x",
+        "ls\u{a0}x",
+        "ls caf\u{e9}",
+        "echo '\u{202e}x'",
+        "echo \"\u{e9}\\\" x\"",
+        "echo \0",
+        "ls ;; pwd",
+        "ls &&",
+        "&& ls",
+        "ls | & pwd",
+        "ls |& pwd",
+        "if true; then ls; fi",
+        "while ls; do pwd; done",
+        "select x in a; do ls; done",
+        "coproc ls",
+        "''",
+        "a=(x)",
+        "a[0]=x ls",
+        "# \u{202e}",
+        "#\r",
+        "\\\n",
+        "\u{b}",
     ] {
         assert!(commands(line).iter().any(|command| command.opaque), "{line}: {:?}", commands(line));
     }
@@ -108,7 +163,16 @@ fn what_does_more_than_it_shows_is_opaque() {
         "ls 2>/dev/null",
         "make >/dev/null 2>&1",
         "ls > /dev/null; pwd",
-        "ls *.rs {a,b}",
+        "ls *.rs a/[ab].c",
+        "git show HEAD@{1} stash@{0}",
+        "find . -exec grep x {} +",
+        "git show HEAD^ HEAD~2 :/fix",
+        "echo \"it works!\" 'd\u{e9}j\u{e0} vu'",
+        "echo \"a \\\"b\\\" \\$5\" 100%",
+        "ls </dev/null &>/dev/null",
+        "echo 'two\nlines'",
+        "# a comment; $x\nls # another",
+        "ls &&\n\n pwd",
     ] {
         assert!(commands(line).iter().all(|command| !command.opaque), "{line}: {:?}", commands(line));
     }
@@ -127,6 +191,14 @@ fn always_names_the_program_and_its_subcommand() {
         ("echo $x", "echo $x"),
         ("git -C /else status", "git -C /else status"),
         ("python -m pytest -q", "python -m pytest *"),
+        ("find . -name '*.rs'", "find . -name '*.rs'"),
+        ("timeout 5 pwd", "timeout 5 pwd"),
+        ("env true", "env true"),
+        ("nice true", "nice true"),
+        ("awk 'BEGIN{}'", "awk 'BEGIN{}'"),
+        ("sed -n 1p a.txt", "sed -n 1p a.txt"),
+        ("sh x.sh", "sh x.sh"),
+        ("'./my script' x", "'./my script' x"),
     ] {
         assert_eq!(commands(line)[0].always(), always, "{line}");
     }
@@ -226,7 +298,8 @@ async fn tried(directory: &Path, line: &str) -> Vec<String> {
 
 #[test]
 fn a_comment_after_a_backslash_is_none() {
-    assert_eq!(texts("ls \\ # ; rm x"), ["!ls", "!ls \\ # ; rm x"]);
+    assert_eq!(texts("ls \\ # ; rm x"), ["ls \\ #", "rm x"]);
+    assert_eq!(texts("ls \\\n# ; rm x"), ["!ls"]);
     assert_eq!(texts("ls # ; rm x"), ["ls"]);
 }
 

@@ -17,6 +17,9 @@ pub(super) fn plain(node: Node<'_>, line: &str) -> String {
             let inner = shown.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(shown);
             unescaped(inner, |escaped| matches!(escaped, '"' | '\\' | '$' | '`' | '\n'))
         }
+        "ansi_c_string" | "translated_string" => {
+            shown.trim_start_matches('$').trim_matches(['\'', '"']).to_owned()
+        }
         "command_name" | "concatenation" => {
             let mut cursor = node.walk();
             let inner: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
@@ -47,20 +50,4 @@ fn unescaped(text: &str, quotes: impl Fn(char) -> bool) -> String {
         }
     }
     meant
-}
-
-/// Whether a node of this kind means something that cannot be read off it.
-pub(super) fn hides(kind: &str) -> bool {
-    matches!(
-        kind,
-        "ansi_c_string"
-            | "arithmetic_expansion"
-            | "command_substitution"
-            | "expansion"
-            | "heredoc_redirect"
-            | "herestring_redirect"
-            | "process_substitution"
-            | "simple_expansion"
-            | "translated_string"
-    )
 }

@@ -1,0 +1,284 @@
+//! Commands that only look at things, by the options that their programs are known to have.
+//!
+//! Every option that is allowed is listed in full; an unknown one, an abbreviated one or one that may come out of a
+//! wildcard makes the command ask. What passes runs without a question, in a sandbox in which it cannot write.
+
+mod git;
+
+use super::plain::Word;
+
+/// Why a command is harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::native) enum Harmless {
+    /// Nothing in it can start another program.
+    Inert,
+    /// A repository's configuration can make it start programs, so it needs the sandbox.
+    Git,
+}
+
+/// The commands as rules name them. Whether their options are harmless, too, is for [`judge`] to say.
+pub(in crate::native) const PATTERNS: [&str; 25] = [
+    "echo *",
+    "false",
+    "git --no-pager diff *",
+    "git --no-pager log *",
+    "git --no-pager show *",
+    "git --no-pager status *",
+    "git branch",
+    "git branch --list *",
+    "git branch --show-current",
+    "git branch -a",
+    "git branch -r",
+    "git branch -v",
+    "git branch -vv",
+    "git diff *",
+    "git log *",
+    "git show *",
+    "git status *",
+    "ls *",
+    "pwd",
+    "sleep *",
+    "true",
+    "uname *",
+    "wc *",
+    "which *",
+    "whoami",
+];
+
+const LS: Grammar = Grammar {
+    flags: "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+    valued: "IwT",
+    long: &[
+        "all",
+        "almost-all",
+        "author",
+        "escape",
+        "ignore-backups",
+        "color",
+        "directory",
+        "classify",
+        "file-type",
+        "full-time",
+        "no-group",
+        "group-directories-first",
+        "human-readable",
+        "si",
+        "dereference",
+        "dereference-command-line",
+        "inode",
+        "kibibytes",
+        "literal",
+        "numeric-uid-gid",
+        "hide-control-chars",
+        "show-control-chars",
+        "quote-name",
+        "reverse",
+        "recursive",
+        "size",
+        "context",
+        "zero",
+        "help",
+        "version",
+    ],
+    long_valued: &[
+        "block-size",
+        "format",
+        "hide",
+        "indicator-style",
+        "ignore",
+        "quoting-style",
+        "sort",
+        "time",
+        "time-style",
+        "tabsize",
+        "width",
+    ],
+    // Whatever a wildcard becomes, `ls` only lists.
+    wildcards: true,
+    ..Grammar::NONE
+};
+
+const WC: Grammar = Grammar {
+    flags: "cmlLw",
+    long: &["bytes", "chars", "lines", "max-line-length", "words", "help", "version"],
+    long_valued: &["total"],
+    ..Grammar::NONE
+};
+
+const UNAME: Grammar = Grammar {
+    flags: "asnrvmpio",
+    long: &[
+        "all",
+        "kernel-name",
+        "nodename",
+        "kernel-release",
+        "kernel-version",
+        "machine",
+        "processor",
+        "hardware-platform",
+        "operating-system",
+        "help",
+        "version",
+    ],
+    ..Grammar::NONE
+};
+
+const WHICH: Grammar = Grammar { flags: "a", ..Grammar::NONE };
+
+const PWD: Grammar = Grammar { flags: "LP", ..Grammar::NONE };
+
+/// Why a command is harmless; nothing if it may not be.
+pub(super) fn judge(words: &[Word]) -> Option<Harmless> {
+    let (name, arguments) = words.split_first()?;
+    let inert = match name.text.as_str() {
+        "echo" => arguments.iter().all(|word| !word.may_climb()),
+        "true" | "false" | "whoami" => arguments.is_empty(),
+        "pwd" => PWD.accepts(arguments),
+        "sleep" => matches!(arguments, [time] if is_duration(&time.text)),
+        "ls" => LS.accepts(arguments),
+        "wc" => WC.accepts(arguments),
+        "uname" => UNAME.accepts(arguments),
+        "which" => WHICH.accepts(arguments),
+        "git" => return git::is_harmless(arguments).then_some(Harmless::Git),
+        _ => false,
+    };
+    inert.then_some(Harmless::Inert)
+}
+
+fn is_duration(text: &str) -> bool {
+    let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    number.split_once('.').map_or_else(|| digits(number), |(whole, part)| digits(whole) && digits(part))
+}
+
+/// The options of a command that are known to be harmless.
+#[derive(Debug, Clone, Copy)]
+struct Grammar {
+    /// One-letter options without a value.
+    flags: &'static str,
+    /// One-letter options with a value, in the same word or in the next one.
+    valued: &'static str,
+    /// One-letter options with a number in the same word, or none.
+    numbered: &'static str,
+    /// Whether `-12` is an option.
+    numbers: bool,
+    /// Whole words.
+    exact: &'static [&'static str],
+    /// Long options without a value, or with one after `=`.
+    long: &'static [&'static str],
+    /// Long options with a value, after `=` or in the next word.
+    long_valued: &'static [&'static str],
+    /// Whether a word that begins with a wildcard is harmless although it may become an option.
+    wildcards: bool,
+    /// Which other words are accepted.
+    operand: fn(&Word) -> bool,
+}
+
+impl Grammar {
+    const NONE: Self = Self {
+        flags: "",
+        valued: "",
+        numbered: "",
+        numbers: false,
+        exact: &[],
+        long: &[],
+        long_valued: &[],
+        wildcards: false,
+        operand: |_| true,
+    };
+
+    /// Whether all arguments are known to be harmless.
+    fn accepts(&self, arguments: &[Word]) -> bool {
+        let mut rest = arguments.iter();
+        while let Some(word) = rest.next() {
+            let taken = match self.read(word) {
+                Read::End => return rest.all(|word| self.is_operand(word)),
+                Read::Fine => true,
+                // A value that looks like an option, such as `--`, might be one: programs differ in this.
+                Read::NeedsValue => rest.next().is_some_and(|value| {
+                    !value.text.starts_with('-') && !value.begins_anyhow() && self.is_operand(value)
+                }),
+                Read::Unknown => false,
+            };
+            if !taken {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_operand(&self, word: &Word) -> bool {
+        !word.may_climb() && (self.operand)(word)
+    }
+
+    fn read(&self, word: &Word) -> Read {
+        let text = word.text.as_str();
+        if text == "--" {
+            return Read::End;
+        }
+        if self.exact.contains(&text) {
+            return Read::Fine;
+        }
+        if let Some(long) = text.strip_prefix("--") {
+            return self.long(long);
+        }
+        match text.strip_prefix('-') {
+            Some(letters) if !letters.is_empty() => self.short(letters),
+            _ if word.begins_anyhow() && !self.wildcards => Read::Unknown,
+            _ => Read::known(self.is_operand(word)),
+        }
+    }
+
+    fn long(&self, option: &str) -> Read {
+        let (name, value) =
+            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        if self.long.contains(&name) {
+            return Read::Fine;
+        }
+        match (self.long_valued.contains(&name), value) {
+            (false, _) => Read::Unknown,
+            (true, None) => Read::NeedsValue,
+            (true, Some(_)) => Read::Fine,
+        }
+    }
+
+    /// One-letter options, which may share a word.
+    fn short(&self, letters: &str) -> Read {
+        if self.numbers && letters.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Read::Fine;
+        }
+        for (at, letter) in letters.char_indices() {
+            let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+            if self.valued.contains(letter) {
+                return if rest.is_empty() { Read::NeedsValue } else { Read::Fine };
+            }
+            if self.numbered.contains(letter) && !rest.is_empty() {
+                return Read::known(rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'%'));
+            }
+            if !self.flags.contains(letter) && !self.numbered.contains(letter) {
+                return Read::Unknown;
+            }
+        }
+        Read::Fine
+    }
+}
+
+/// One word as a grammar reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Fine,
+    /// The next word belongs to it.
+    NeedsValue,
+    /// No options after this one.
+    End,
+    Unknown,
+}
+
+impl Read {
+    fn known(is_known: bool) -> Self {
+        if is_known { Self::Fine } else { Self::Unknown }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The commands in a line that is not plain, found with the grammar of tree-sitter.
+//!
+//! They are found wherever a shell would run them: in lists, loops, functions, substitutions and here documents. Rules
+//! that deny or ask are about each of them. None of them can be allowed by its words: the grammar and the shell may
+//! read the line differently.
+
+use tree_sitter::{Node, Parser};
+
+use super::{Command, words};
+
+/// Words that run the command after them and change nothing about what it does.
+const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
+
+/// The simple commands of a line, those in substitutions included, in the order they are written; the line itself if
+/// none is found, since a line that is not plain must never pass for an empty one.
+pub(super) fn commands(line: &str) -> Vec<Command> {
+    let mut found = read(line).unwrap_or_default();
+    if line.contains("\\\n") {
+        // A shell joins such lines before it looks for comments; the grammar does not.
+        let joined = read(&line.replace("\\\n", "")).unwrap_or_default();
+        for command in joined {
+            if !found.iter().any(|known| known.words == command.words && known.text == command.text) {
+                found.push(command);
+            }
+        }
+    }
+    if found.is_empty() {
+        found.push(Command::opaque(line));
+    }
+    for command in &mut found {
+        command.exact = line.trim().to_owned();
+    }
+    found
+}
+
+/// Whether what the grammar takes for a comment is none: for a shell `\ #` is a word, and what follows is run.
+fn follows_backslash(comment: Node<'_>, line: &str) -> bool {
+    let before = line.get(..comment.start_byte()).unwrap_or_default();
+    before.trim_end_matches([' ', '\t']).ends_with('\\')
+}
+
+fn read(line: &str) -> Option<Vec<Command>> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    let tree = parser.parse(line, None)?;
+    let root = tree.root_node();
+    let mut found = Vec::new();
+    let mut broken = root.has_error();
+    for (node, parent) in descendants(root) {
+        broken |= node.kind() == "comment" && follows_backslash(node, line);
+        found.extend(command(node, parent, line));
+    }
+    if broken {
+        found.push(Command::opaque(line));
+    }
+    Some(found)
+}
+
+/// The command that a node is, if it is one.
+fn command(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Option<Command> {
+    let within = parent.map_or("", |parent| parent.kind());
+    match node.kind() {
+        "command" => Some(simple(node, parent, line)),
+        "redirected_statement" => {
+            let inner = node.child_by_field_name("body").map_or("", |body| body.kind());
+            let files = redirected(node, line);
+            // That of a simple command is part of it.
+            (inner != "command" && !files.is_empty())
+                .then(|| Command { files, ..Command::opaque(words::text(node, line)) })
+        }
+        // What is set here may change what every other command does.
+        "declaration_command" | "unset_command" | "variable_assignments" => {
+            Some(Command::opaque(words::text(node, line)))
+        }
+        "variable_assignment"
+            if !matches!(within, "command" | "declaration_command" | "variable_assignments") =>
+        {
+            Some(Command::opaque(words::text(node, line)))
+        }
+        _ => None,
+    }
+}
+
+fn simple(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Command {
+    let statement = parent.filter(|parent| {
+        parent.kind() == "redirected_statement" && parent.child_by_field_name("body") == Some(node)
+    });
+    let whole = statement.unwrap_or(node);
+    let mut files = redirected(node, line);
+    files.extend(statement.iter().flat_map(|statement| redirected(*statement, line)));
+    let mut parts: Vec<Node<'_>> = node.child_by_field_name("name").into_iter().collect();
+    let mut cursor = node.walk();
+    parts.extend(node.children_by_field_name("argument", &mut cursor));
+    // `time make` is `make`.
+    let spare = parts.windows(2).take_while(|pair| {
+        let [one, next] = pair else { return false };
+        PREFIXES.contains(&words::text(*one, line)) && !words::text(*next, line).starts_with('-')
+    });
+    let spare = spare.count();
+    let parts = parts.get(spare..).unwrap_or_default();
+    let words: Vec<String> = parts.iter().map(|part| words::plain(*part, line)).collect();
+    let shown = parts.first().map_or("", |name| words::text(*name, line));
+    let start = parts.first().map_or(whole.start_byte(), Node::start_byte);
+    let rest = line.get(start + shown.len()..whole.end_byte()).unwrap_or_default();
+    let name = words.first().map(String::as_str).unwrap_or_default();
+    // A name in quotes is judged as what it means.
+    let text = format!("{name}{rest}").trim().to_owned();
+    Command { words, files, ..Command::opaque(&text) }
+}
+
+/// The files that a statement's redirections are about; nothing and other streams are none.
+fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
+    let mut cursor = node.walk();
+    let redirects = node.children_by_field_name("redirect", &mut cursor);
+    let target = |redirect: Node<'_>| {
+        let destination = redirect.child_by_field_name("destination")?;
+        let path = words::plain(destination, line);
+        let stream = words::text(redirect, line).contains('&')
+            && path.chars().all(|character| character.is_ascii_digit() || character == '-');
+        (path != "/dev/null" && !stream).then_some(path)
+    };
+    redirects.filter_map(target).collect()
+}
+
+/// A node and everything in it, in the order it is written, each with what it is in. Not recursive, and without asking
+/// nodes for their parents, which is slow: lines can nest as deep as they like.
+fn descendants(node: Node<'_>) -> impl Iterator<Item = (Node<'_>, Option<Node<'_>>)> {
+    let mut open = vec![(node, None)];
+    std::iter::from_fn(move || {
+        let (node, parent) = open.pop()?;
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        open.extend(children.into_iter().rev().map(|child| (child, Some(node))));
+        Some((node, parent))
+    })
+}

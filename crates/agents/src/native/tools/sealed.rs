@@ -1,0 +1,84 @@
+//! Commands that run without a question because the built-in rules call them harmless.
+//!
+//! The rules may be wrong about a command, and git runs programs that a repository names. So these commands run where
+//! they can only read and print: in a sealed sandbox, with an environment that has no secrets and no instructions for
+//! shells and loaders, and with everything switched off by which git would start another program.
+
+use std::ffi::{OsStr, OsString};
+
+use workspace::process::{Sandbox, Spec, Support};
+
+/// What a model is told whose command failed.
+pub(super) const REMARK: &str = "The command ran without a question, in a sandbox: it could not write any file or change \
+                                 anything else, and had no network.";
+
+/// Variables that such a command sees. Others may hold secrets, or change what shells, loaders and git do.
+const KEPT: [&str; 19] = [
+    "COLUMNS",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_TIME",
+    "LOCALE_ARCHIVE",
+    "LOGNAME",
+    "PATH",
+    "TERM",
+    "TZ",
+    "USER",
+    "XDG_CONFIG_HOME",
+];
+
+/// Variables for git. A repository's attributes can still name drivers (`textconv`, `filter`) that no variable can
+/// list; those run, in the sandbox.
+const VARIABLES: [(&str, &str); 5] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_PAGER", "cat"),
+    ("PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+];
+
+/// Settings for git, which win over those of a repository.
+const SETTINGS: [(&str, &str); 13] = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.sshCommand", "false"),
+    ("core.alternateRefsCommand", "true"),
+    ("core.attributesFile", "/dev/null"),
+    ("credential.helper", ""),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("log.showSignature", "false"),
+    ("safe.bareRepository", "explicit"),
+    ("status.submoduleSummary", "false"),
+];
+
+/// Prepares the environment of a command; answers with its sandbox.
+pub(super) fn prepare(spec: &mut Spec, kernel: Support) -> Sandbox {
+    let is_kept = |name: &OsStr| KEPT.iter().any(|kept| name == *kept);
+    spec.hidden.extend(std::env::vars_os().map(|(name, _)| name).filter(|name| !is_kept(name)));
+    // Plugins add variables, too.
+    spec.environment.retain(|(name, _)| is_kept(name));
+    spec.environment.extend(git());
+    Sandbox::sealed(kernel)
+}
+
+fn git() -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> =
+        VARIABLES.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    variables.push(("GIT_CONFIG_COUNT".into(), SETTINGS.len().to_string().into()));
+    for (index, (name, value)) in SETTINGS.iter().enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{index}").into(), name.into()));
+        variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+    }
+    variables
+}
