@@ -15,6 +15,7 @@
 mod capture;
 mod companion;
 mod guard;
+mod inherited;
 mod sandbox;
 mod spool;
 pub(crate) mod tree;
@@ -33,8 +34,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
 pub use companion::{Companion, Pipes, start};
+pub use inherited::{Inherited, inherit};
 pub use sandbox::{Refusal, Sandbox, Support};
 pub use spool::{MAX_SPOOL, Spool};
+
+pub(crate) use inherited::inherited;
 
 use spool::Spooling;
 use tree::Tree;
@@ -228,7 +232,9 @@ pub(crate) fn exit(status: ExitStatus) -> Exit {
 fn command(spec: &Spec, mark: &str) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
     let mut command = Command::new(&spec.program);
-    for name in &spec.hidden {
+    let Inherited { added, removed } = inherited();
+    command.envs(added.iter().map(|(name, value)| (name, value)));
+    for name in spec.hidden.iter().chain(removed) {
         command.env_remove(name);
     }
     command

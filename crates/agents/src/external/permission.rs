@@ -9,6 +9,7 @@ use std::path::Path;
 use engine::session::Turn;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::Rule;
+use workspace::files::Closed;
 
 use crate::native::permission::{Permissions, Verdict, Wish, denied};
 use crate::native::{Gate, away, root};
@@ -70,7 +71,7 @@ impl Matter {
 
 /// Every command of some lines, and every place outside of the project that they name.
 async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
-    let root = root(&turn.session).ok()?;
+    let root = root(&turn.session, &Closed::default()).ok()?;
     let permissions = Permissions::new(Vec::new(), Vec::new());
     let gate = Gate { turn, root: &root, permissions: &permissions, readable: Vec::new(), call: None };
     let mut wishes = Vec::new();
