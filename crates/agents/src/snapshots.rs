@@ -23,6 +23,7 @@ use std::time::Duration;
 use protocol::Session;
 use protocol::project::FileDiff;
 use tokio::time::timeout;
+use workspace::files::Closed;
 use workspace::git::Repository;
 use workspace::{
     git::Status,
@@ -42,13 +43,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The snapshots of all worktrees, kept in one directory.
 pub struct Snapshots {
     base: PathBuf,
+    closed: Closed,
     ready: Mutex<HashMap<PathBuf, Arc<Worktree>>>,
 }
 
 impl Snapshots {
     /// Snapshots that are kept here.
     pub fn new(base: PathBuf) -> Self {
-        Self { base, ready: Mutex::default() }
+        Self { base, closed: Closed::default(), ready: Mutex::default() }
+    }
+
+    /// The same without these places.
+    #[must_use]
+    pub fn without(self, closed: Closed) -> Self {
+        Self { closed, ..self }
     }
 
     /// The worktree of a session, if it is in a repository.
@@ -59,8 +67,8 @@ impl Snapshots {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);
         }
         let place = || Shadow::place(&self.base, &session.project_id, &repository.worktree);
-        let worktree =
-            ready.entry(repository.worktree.clone()).or_insert_with(|| Arc::new(Worktree::new(place())));
+        let made = || Arc::new(Worktree::new(place(), self.closed.clone()));
+        let worktree = ready.entry(repository.worktree.clone()).or_insert_with(made);
         Some((Arc::clone(worktree), repository))
     }
 

@@ -1,10 +1,18 @@
 //! What the environment says about who may call whom. What it says about the configuration is read by
 //! `store::files`; everything else is said on the command line.
+//!
+//! [`Environment::capture`] is the one door to it. It also serves the secrets that `handover` took out of the
+//! environment.
 
 use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use std::{collections::BTreeMap, ffi::OsString};
 
 use client::{Client, Password};
 use server::security::Credentials;
+use store::files::Environment;
+#[cfg(target_os = "linux")]
+use workspace::process::{self, Inherited};
 
 use crate::exit::Failure;
 
@@ -28,9 +36,18 @@ Environment:
   ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    the keys of providers
   NO_COLOR                                  no colours";
 
-fn read(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "this is one of the two doors to the environment")]
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+/// A variable that is set, in the environment or in what the program was handed instead.
+pub(crate) fn read(name: &str) -> Option<String> {
+    Environment::capture().text(name).map(str::to_owned)
+}
+
+/// Serves these variables as if they were in the environment, to this program and to the programs it starts. Nobody
+/// but this program has any use for `mark`.
+#[cfg(target_os = "linux")]
+pub(crate) fn adopt(variables: BTreeMap<String, OsString>, mark: &str) {
+    let inherited = variables.iter().map(|(name, value)| (name.into(), value.clone())).collect();
+    process::inherit(Inherited { added: inherited, removed: vec![mark.into()] });
+    Environment::adopt(variables);
 }
 
 fn password() -> Option<String> {

@@ -4,6 +4,8 @@ mod args;
 mod commands;
 mod environment;
 mod exit;
+#[cfg(target_os = "linux")]
+mod handover;
 mod logging;
 mod signals;
 mod terminal;
@@ -21,11 +23,29 @@ const LINGER: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Err(failure) = secure(&args.command) {
+        terminal::complain(&failure);
+        return failure.exit.into();
+    }
     let ended = run(args).unwrap_or_else(|failure| {
         terminal::complain(&failure);
         failure.exit
     });
     ended.into()
+}
+
+/// Protects the keys of a command that holds them for long or runs programs for others.
+#[cfg(target_os = "linux")]
+fn secure(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(_) | Command::Run(_) | Command::Channels(_) => handover::secure(),
+        Command::Check(_) | Command::Agents(_) | Command::Trust(_) | Command::Openapi => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn secure(_: &Command) -> Result<(), Failure> {
+    Ok(())
 }
 
 fn run(args: Args) -> Result<Exit, Failure> {

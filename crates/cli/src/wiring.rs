@@ -2,12 +2,14 @@
 
 mod agents;
 mod catalog;
+mod closed;
 mod directories;
 mod entry;
 pub(crate) mod external;
 mod figures;
 mod ground;
 mod guidance;
+mod hidden;
 mod hooks;
 mod kept;
 mod logins;
@@ -212,6 +214,7 @@ fn facts(ground: &Ground, directory: String) -> Facts {
         home: shown(environment::home()),
         state: shown(ground.places.state.clone()),
         worktrees: shown(ground.places.data.join(WORKTREES)),
+        closed: ground.closed.clone(),
         config_path: shown(ground.environment.config_dir().unwrap_or_default()),
         shell: environment::shell(),
         directory,

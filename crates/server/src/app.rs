@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::Sessions;
 use tokio::time::Instant;
+use workspace::files::Closed;
 
 use crate::{Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals};
 
@@ -48,6 +49,8 @@ pub struct Facts {
     pub state: String,
     /// Where worktrees are made that clients ask for.
     pub worktrees: String,
+    /// What no route shows.
+    pub closed: Closed,
     /// Where configuration is kept.
     pub config_path: String,
     /// The person's shell, if they have said which.

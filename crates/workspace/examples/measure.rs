@@ -69,7 +69,8 @@ async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
     let data = std::env::temp_dir().join(format!("baton-measure-snapshots-{}", std::process::id()));
     let cancel = CancellationToken::new();
     let start = Instant::now();
-    let shadow = Shadow::open(data.clone(), &repository, &cancel).await?;
+    let shadow =
+        Shadow::open(data.clone(), &repository, &workspace::files::Closed::default(), &cancel).await?;
     let before = shadow.track(&cancel).await?;
     println!("| first snapshot | {} | |", shown(Some(start.elapsed())));
     let (mut same, mut other) = (Duration::MAX, Duration::MAX);

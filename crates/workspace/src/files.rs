@@ -1,9 +1,10 @@
 //! Files of a project: read within limits, listed, written, edited, and never by accident outside of it.
 //!
 //! Everything here blocks; call it from a blocking task. Paths come from models and clients, so they are text.
-//! [`Root::locate`] is where such a text becomes a path, with symbolic links followed; the other functions take
-//! what it returns.
+//! [`Root::locate`] is where such a text becomes a path, with symbolic links followed and [`Closed`] places refused; the
+//! other functions take what it returns, and follow no links: a path that has changed since is not opened.
 
+mod closed;
 mod edit;
 mod ends;
 mod error;
@@ -12,9 +13,11 @@ mod lock;
 mod matching;
 mod media;
 mod node;
+mod open;
 mod read;
 mod root;
 
+pub use closed::Closed;
 pub use edit::{Change, Replacement, current, edit, plan, write};
 pub(crate) use edit::{save, text};
 pub(crate) use ends::{LineEnds, split_mark};
@@ -23,6 +26,7 @@ pub use list::{Listing, alike, list};
 pub(crate) use lock::hold;
 pub use media::{MAX_MEDIA, Media, media, mime};
 pub use node::{Node, nodes};
+pub(crate) use open::open;
 pub use read::{Page, Window, is_binary, load, read};
 pub use root::{Place, Root};
 

@@ -15,6 +15,7 @@
 mod capture;
 mod companion;
 mod guard;
+mod inherited;
 mod keep;
 mod sandbox;
 mod spool;
@@ -34,9 +35,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::{Bounds, Output};
 pub use companion::{Companion, Pipes, start};
+pub use inherited::{Inherited, inherit};
 pub use keep::{Kept, MAX_KEPT_BYTES, MAX_KEPT_FILES, Outcome, Restored, Unkept};
 pub use sandbox::{Refusal, Sandbox, Support};
 pub use spool::{MAX_SPOOL, Spool};
+
+pub(crate) use inherited::inherited;
 
 use keep::Keeper;
 use spool::Spooling;
@@ -272,7 +276,9 @@ pub(crate) fn exit(status: ExitStatus) -> Exit {
 fn command(spec: &Spec, mark: &str) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
     let mut command = Command::new(&spec.program);
-    for name in &spec.hidden {
+    let Inherited { added, removed } = inherited();
+    command.envs(added.iter().map(|(name, value)| (name, value)));
+    for name in spec.hidden.iter().chain(removed) {
         command.env_remove(name);
     }
     command

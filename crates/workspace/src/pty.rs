@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub use scrollback::SCROLLBACK;
 
 use crate::process::tree::{self, Tree};
-use crate::process::{DRAIN, Error, Exit, GRACE, QUIET, REAP, exit};
+use crate::process::{DRAIN, Error, Exit, GRACE, Inherited, QUIET, REAP, exit, inherited};
 use scrollback::Scrollback;
 
 /// How long a program may leave typed text unread before the rest of it is thrown away.
@@ -134,8 +134,10 @@ fn open(spec: &Spec) -> io::Result<Terminal> {
     let handle = pty.as_fd().try_clone_to_owned()?;
     tcsetwinsize(&handle, winsize(Size::default()))?;
     let mark = tree::mark();
-    let mut command = pty_process::Command::new(&spec.program);
-    for name in &spec.hidden {
+    let Inherited { added, removed } = inherited();
+    let added = added.iter().map(|(name, value)| (name, value));
+    let mut command = pty_process::Command::new(&spec.program).envs(added);
+    for name in spec.hidden.iter().chain(removed) {
         command = command.env_remove(name);
     }
     let child = command

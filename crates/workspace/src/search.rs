@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::files::Closed;
+
 pub use error::Error;
 pub use glob::{Found, glob};
 pub use grep::{Line, MAX_SPANS, Matched, Matches, grep};
@@ -45,6 +47,8 @@ pub struct Scope {
     pub cancel: CancellationToken,
     /// When it is given up, counted from its start.
     pub deadline: Duration,
+    /// What is neither named nor looked into.
+    pub closed: Closed,
     /// Files whose content must not be shown.
     pub withheld: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
 }
@@ -56,6 +60,7 @@ impl Scope {
             path: path.into(),
             cancel: CancellationToken::new(),
             deadline: DEADLINE,
+            closed: Closed::default(),
             withheld: Arc::new(|_| false),
         }
     }

@@ -31,6 +31,7 @@ use sha1::{Digest, Sha1};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::files::Closed;
 use crate::git::Repository;
 use command::Git;
 use index::Index;
@@ -102,14 +103,18 @@ impl Shadow {
         base.join(project).join(name)
     }
 
-    /// Gets ready to take snapshots of a repository's worktree, with what is kept in `directory`.
+    /// Gets ready to take snapshots of a repository's worktree, with what is kept in `directory`. Closed places are left
+    /// out of them, so that no difference shows what is in them.
     pub async fn open(
         directory: PathBuf,
         repository: &Repository,
+        closed: &Closed,
         cancel: &CancellationToken,
     ) -> Result<Self, Error> {
         let git = Git { directory, worktree: repository.worktree.clone() };
-        timeout(OPEN, prepare(&git, repository, cancel)).await.map_err(|_| Error::Late { after: OPEN })??;
+        timeout(OPEN, prepare(&git, repository, closed, cancel))
+            .await
+            .map_err(|_| Error::Late { after: OPEN })??;
         Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Upkeep::default() })
     }
 
@@ -168,8 +173,25 @@ async fn prune(git: Git, cleaning: Cleaning, due: Arc<AtomicBool>) {
     }
 }
 
+/// A path as git's patterns write it.
+fn literal(path: &Path) -> String {
+    let mut text = String::new();
+    for letter in path.to_string_lossy().chars() {
+        if matches!(letter, '\\' | '*' | '?' | '[' | ' ') {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
+}
+
 /// Makes the shadow, unless it is there. Every step may be repeated, since a crash may come between any two.
-async fn prepare(git: &Git, repository: &Repository, cancel: &CancellationToken) -> Result<(), Error> {
+async fn prepare(
+    git: &Git,
+    repository: &Repository,
+    closed: &Closed,
+    cancel: &CancellationToken,
+) -> Result<(), Error> {
     if !git.directory.join("HEAD").exists() {
         tokio::fs::create_dir_all(&git.directory).await?;
         let format = repository.object_format().await.unwrap_or_else(|| "sha1".to_owned());
@@ -184,9 +206,10 @@ async fn prepare(git: &Git, repository: &Repository, cancel: &CancellationToken)
     tokio::fs::write(git.directory.join("objects/info/alternates"), borrowed).await?;
     tokio::fs::write(git.directory.join("info/attributes"), VERBATIM).await?;
     let mut excluded = tokio::fs::read(repository.common.join("info/exclude")).await.unwrap_or_default();
-    if let Ok(inside) = git.directory.strip_prefix(&git.worktree) {
-        // A shadow must not look at itself.
-        excluded.extend_from_slice(format!("\n/{}/\n", inside.display()).as_bytes());
+    // A shadow must not look at itself.
+    let itself = git.directory.strip_prefix(&git.worktree).ok();
+    for inside in itself.into_iter().chain(closed.below(&git.worktree)) {
+        excluded.extend_from_slice(format!("\n/{}\n", literal(inside)).as_bytes());
     }
     tokio::fs::write(git.directory.join("info/exclude"), excluded).await?;
     index::sweep(&git.directory).await?;

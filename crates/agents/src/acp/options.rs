@@ -7,6 +7,7 @@ use engine::ports::Clock;
 use protocol::agent::Abilities;
 use protocol::config::{Mcp, PermissionMode};
 use protocol::request::Rule;
+use workspace::files::Closed;
 
 use crate::external::{Bounds, Keeping, Patience};
 use crate::native::SandboxOptions;
@@ -31,6 +32,8 @@ pub struct Options {
     pub servers: BTreeMap<String, Mcp>,
     /// What its commands may touch, as far as it lets us run them.
     pub sandbox: Option<SandboxOptions>,
+    /// What it may neither read nor change through us.
+    pub closed: Closed,
     /// How much of its program is put up with.
     pub bounds: Bounds,
     /// How long it is waited for.

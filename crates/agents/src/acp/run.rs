@@ -32,7 +32,7 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
         Ok(None) => return failed("the prompt is gone".to_owned()),
         Err(error) => return failed(error.to_string()),
     };
-    let root = match root(&turn.session) {
+    let root = match root(&turn.session, &inner.options.closed) {
         Ok(root) => root,
         Err(error) => return failed(error),
     };

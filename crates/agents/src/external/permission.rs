@@ -10,6 +10,7 @@ use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::Rule;
+use workspace::files::Closed;
 
 use crate::native::permission::{Permissions, Verdict, Wish, denied};
 use crate::native::{Gate, Target, away, blocking, edit, has_wildcard, root};
@@ -90,7 +91,7 @@ impl Matter {
 
 /// Every command of some lines, and every place outside of the project that they name.
 async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
-    let root = root(&turn.session).ok()?;
+    let root = root(&turn.session, &Closed::default()).ok()?;
     let permissions = Permissions::new(Vec::new(), Vec::new());
     let readable = Vec::new();
     let gate = Gate { turn, root: &root, permissions: &permissions, readable, seals: false, call: None };

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use engine::session::Turn;
 use protocol::{Extra, Session};
 use serde_json::json;
-use workspace::files::Root;
+use workspace::files::{Closed, Root};
 
 use super::permission::{Pattern, Permissions, Wish};
 use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
 
-/// Where a session's files are.
-pub(crate) fn root(session: &Session) -> Result<Root, String> {
+/// Where a session's files are, without the closed places.
+pub(crate) fn root(session: &Session, closed: &Closed) -> Result<Root, String> {
     Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
+        .and_then(|root| root.without(closed))
         .map_err(|error| format!("the session's directory cannot be used: {error}"))
 }
 

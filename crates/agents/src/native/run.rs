@@ -97,7 +97,7 @@ pub(super) struct Stage<'a> {
 impl<'a> Loop<'a> {
     async fn new(inner: &'a Inner, turn: &'a Turn) -> Flow<Self> {
         let session = &turn.session;
-        let root = or_end(gate::root(session))?;
+        let root = or_end(gate::root(session, &inner.options.tools.closed))?;
         let meter = or_end(Meter::start(&inner.options.budget, turn).await)?;
         let depth = or_end(turn.depth().await)?;
         let found = timeout(limits::GUIDANCE, inner.options.instructions.find(session)).await;

@@ -10,6 +10,7 @@ use protocol::project::FileDiff;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use workspace::files::Closed;
 use workspace::git::Repository;
 use workspace::snapshot::{Error, MAX_PATCHES, Shadow, Tree};
 
@@ -24,6 +25,7 @@ const REST: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub(crate) struct Worktree {
     place: PathBuf,
+    closed: Closed,
     shadow: OnceCell<Shadow>,
     /// Who has changed what.
     pub(crate) ledger: Arc<Ledger>,
@@ -31,8 +33,9 @@ pub(crate) struct Worktree {
 }
 
 impl Worktree {
-    pub(super) fn new(place: PathBuf) -> Self {
-        Self { place, shadow: OnceCell::new(), ledger: Arc::default(), rests_until: Mutex::default() }
+    pub(super) fn new(place: PathBuf, closed: Closed) -> Self {
+        let (shadow, ledger, rests_until) = Default::default();
+        Self { place, closed, shadow, ledger, rests_until }
     }
 
     /// Gets ready, unless it is; false if there is no point in trying. Only one at a time does it.
@@ -40,7 +43,8 @@ impl Worktree {
         if self.is_resting() {
             return false;
         }
-        let open = async || Shadow::open(self.place.clone(), repository, &CancellationToken::new()).await;
+        let (closed, cancel) = (&self.closed, CancellationToken::new());
+        let open = async || Shadow::open(self.place.clone(), repository, closed, &cancel).await;
         match self.shadow.get_or_try_init(open).await {
             Ok(_) => true,
             Err(error) => {

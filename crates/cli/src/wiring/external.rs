@@ -23,8 +23,7 @@ use server::instance::Invalid;
 use store::files::Environment;
 
 pub(crate) use super::settings::site;
-use super::{agents, ground::Ground, options, settings::Settings};
-use crate::environment;
+use super::{agents, ground::Ground, hidden, options, settings::Settings};
 
 /// Characters of a name in `acp`, besides letters and digits.
 const NAME_CHARACTERS: &str = "-_.";
@@ -193,8 +192,7 @@ fn program(settings: &Settings, candidate: &Candidate) -> Program {
     Program {
         command: candidate.command.clone(),
         environment: written.environment.0.clone(),
-        // It needs keys of its own, but not the way into this server.
-        hidden: environment::PASSWORDS.map(str::to_owned).to_vec(),
+        hidden: hidden::from_agents(settings),
         mode: written.permission_mode.unwrap_or_default(),
         rules: agents::written(&settings.environment, &settings.loaded.config),
         idle: written.idle_seconds.map_or(IDLE, Positive::seconds),
@@ -251,6 +249,7 @@ fn acp(ground: &Ground, settings: &Settings, candidate: &Candidate, program: Pro
         rules: agents::rules(&settings.environment, config),
         servers: config.mcp.clone(),
         sandbox: config.sandbox.and_then(options::sandbox),
+        closed: ground.closed.clone(),
         bounds: Bounds::default(),
         patience: Patience::default(),
         keeping: Keeping { idle: program.idle, ..Keeping::default() },

@@ -17,8 +17,10 @@ use llm::{
     demo::{self, Demo, Scenarios},
 };
 use store::files::{Environment, Places};
+use workspace::files::Closed;
 use workspace::output::{RETENTION, Shelf};
 
+use super::closed::closed;
 use super::mcp::Announcer;
 use super::wakes::Wakes;
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
 };
 
 /// Whole outputs of tools, in the data directory.
-const OUTPUTS: &str = "tool-output";
+pub(super) const OUTPUTS: &str = "tool-output";
 
 /// What the files of worktrees were, in the data directory.
 const SNAPSHOTS: &str = "snapshot";
@@ -37,6 +39,8 @@ const SNAPSHOTS: &str = "snapshot";
 pub(super) struct Ground {
     pub(super) environment: Environment,
     pub(super) places: Places,
+    /// What no client and no model gets to see.
+    pub(super) closed: Closed,
     pub(super) demo: Arc<Demo>,
     /// Providers are called through one set of connections.
     pub(super) client: Client,
@@ -65,18 +69,23 @@ impl Ground {
         random: Arc<dyn Random>,
         bus: &Arc<Bus>,
     ) -> Result<Self, Failure> {
+        let environment = Environment::capture();
+        let closed = closed(&environment, &places);
+        let guarded = closed.clone();
+        let environment = environment.guarded(move |path| guarded.covers(path));
         let mint = Arc::new(Mint::new(clock.clone(), random.clone()));
         Ok(Self {
-            environment: Environment::capture(),
+            environment,
             demo: Arc::new(demo(options)?),
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
-            snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS))),
+            snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS)).without(closed.clone())),
             wakes: Wakes::default(),
             announcer: Announcer { bus: bus.clone(), mint },
             address: OnceLock::new(),
             authorization: environment::credentials().map(|credentials| credentials.header()),
             places,
+            closed,
             reads: OnceLock::new(),
             clock,
             random,

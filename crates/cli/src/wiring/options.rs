@@ -65,6 +65,7 @@ pub(super) fn native(
             output: cut(config.tool_output.as_ref()),
             shelf: Some(ground.shelf.clone()),
             skills: skills(settings),
+            closed: ground.closed.clone(),
             private_addresses: config.webfetch.and_then(|it| it.private_addresses).unwrap_or(false),
             sandbox: config.sandbox.and_then(sandbox),
             kernel: Support::probe(),

@@ -26,7 +26,7 @@ use store::files::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{ground::Ground, mcp::Announcer, providers, settings::Settings, setup::hidden, shaping::Shaping};
+use super::{ground::Ground, hidden, mcp::Announcer, providers, settings::Settings, shaping::Shaping};
 
 /// How long whoever needs a directory waits for its plugins. What comes later counts from the next prompt on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -166,7 +166,7 @@ async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Opti
     let host = Host::start(::plugins::host::Settings {
         runtime: settings.environment.get("PATH").and_then(Runtime::find),
         cache: ground.places.cache.join(PACKAGES),
-        hidden: hidden(&providers::find(settings, &Shaping::default())),
+        hidden: hidden::from_commands(settings, &providers::find(settings, &Shaping::default())),
         directory: settings.site.directory.clone(),
         worktree: settings.site.worktree.clone(),
         project: json!({

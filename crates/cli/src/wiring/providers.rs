@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
     sync::Arc,
 };
 
@@ -26,14 +25,14 @@ use protocol::{
 use store::files::Environment;
 
 use super::{
-    catalog, entry,
+    catalog, entry, hidden,
     settings::Settings,
     shaping::{Shape, Shaping},
 };
 
 /// Keys that people have for other reasons. Who has one can ask such a provider, but it is not chosen for them,
 /// and their commands keep it.
-const FOR_OTHER_REASONS: [&str; 7] = [
+pub(super) const FOR_OTHER_REASONS: [&str; 7] = [
     "AWS_BEARER_TOKEN_BEDROCK",
     "CLOUDFLARE_API_KEY",
     "CLOUDFLARE_API_TOKEN",
@@ -42,9 +41,6 @@ const FOR_OTHER_REASONS: [&str; 7] = [
     "GITHUB_TOKEN",
     "GITLAB_TOKEN",
 ];
-
-/// Shorter values are not taken for keys when they are looked for in the environment.
-const SHORTEST_KEY: usize = 8;
 
 type Models = BTreeMap<String, Arc<dyn llm::Model>>;
 
@@ -219,17 +215,11 @@ impl Providers {
     }
 }
 
-/// Variables that hold what a provider is sent in confidence. They may have any name: configurations take keys
-/// from where they like.
-fn holders<'e>(provider: &Provider, environment: &'e Environment) -> impl Iterator<Item = String> + use<'e> {
+/// Variables that hold what a provider is sent in confidence.
+fn holders(provider: &Provider, environment: &Environment) -> Vec<String> {
     let headers = provider.headers.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value);
-    let secrets: BTreeSet<String> = headers
-        .chain(provider.key.as_ref().map(Secret::reveal))
-        .map(|secret| secret.strip_prefix("Bearer ").unwrap_or(secret).trim().to_owned())
-        .filter(|secret| secret.len() >= SHORTEST_KEY)
-        .collect();
-    let holds = move |value: &OsString| value.to_str().is_some_and(|value| secrets.contains(value.trim()));
-    environment.variables.iter().filter(move |(_, value)| holds(value)).map(|(name, _)| name.clone())
+    let secrets = headers.chain(provider.key.as_ref().map(Secret::reveal)).map(ToOwned::to_owned);
+    hidden::holding(secrets, environment).collect()
 }
 
 /// Providers of the built-in list that cannot be asked now, but could with a key. Unpacks all of them.
@@ -360,6 +350,6 @@ mod tests {
         let mut provider = acme().with_key(Secret::new("sk-0123456789"));
         provider.headers.set("authorization", "Bearer tok-0123456789");
         provider.headers.set("x-feature", "other");
-        assert_eq!(holders(&provider, &environment).collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(holders(&provider, &environment), ["A", "B"]);
     }
 }

@@ -19,7 +19,7 @@ use store::files::{commands, redacted};
 use super::{
     agents, catalog, external,
     ground::Ground,
-    hooks,
+    hidden, hooks,
     mcp::{self, Shown},
     options,
     plugins::Plugins,
@@ -27,7 +27,6 @@ use super::{
     settings::Settings,
     shaping::Shaping,
 };
-use crate::environment;
 
 /// Everything that follows from a directory's configuration. It never changes: when the configuration does,
 /// another one is made, and turns that are running keep theirs.
@@ -99,7 +98,15 @@ impl Setup {
         let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
         let mcp = match same {
             Some(before) => before.mcp.clone(),
-            None => mcp::servers(&ground.announcer, &directory, config, hidden(&providers)).await,
+            None => {
+                mcp::servers(
+                    &ground.announcer,
+                    &directory,
+                    config,
+                    hidden::from_commands(&settings, &providers),
+                )
+                .await
+            }
         };
         let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
             Some(before) => before.roster.external.clone(),
@@ -164,7 +171,7 @@ fn shown(
         agents: agents::all(&settings.environment, &settings.loaded.config, external),
         commands: native::commands::all(commands(&settings.loaded.config), &skills),
         skills,
-        hidden: hidden(providers),
+        hidden: hidden::from_commands(settings, providers),
         config,
         mcp: None,
     }
@@ -202,10 +209,4 @@ fn roster(
         continuation: options::continuation(&settings.loaded.config),
     };
     (roster, native)
-}
-
-/// Nobody's command needs to know how to get into the server that runs it, or to a model.
-pub(super) fn hidden(providers: &Providers) -> Vec<String> {
-    let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).map(str::to_owned);
-    own.chain(providers.keys.iter().cloned()).collect()
 }

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, Query};
 use http::{HeaderMap, request::Parts};
 use protocol::wire_error::BadRequestKind;
 use serde::Deserialize;
+use workspace::files::Closed;
 
 use crate::{App, Error};
 
@@ -13,6 +14,9 @@ use crate::{App, Error};
 const HEADER: &str = "x-opencode-directory";
 /// How long the file system may take to say what a path is. A dead network share takes for ever.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why a directory is not taken for a project.
+const CLOSED: &str = "is no project: it belongs to Baton's own data or to the kernel (/proc, /sys, /dev)";
 
 /// The directory a call is about: named in the query, else in a header, else where the server was started.
 /// Absolute, existing, and with symbolic links followed, so that one directory has one name.
@@ -46,7 +50,7 @@ impl FromRequestParts<App> for Directory {
         let named = kind == BadRequestKind::Query;
         match given.filter(|given| !given.is_empty()) {
             // OpenCode's client encodes the value itself before it goes into the query, which encodes it again.
-            Some(given) => Ok(Self { path: check(decode(&given), kind).await?, named }),
+            Some(given) => Ok(Self { path: check(decode(&given), kind, &app.facts.closed).await?, named }),
             None => Ok(Self { path: app.facts.directory.clone(), named: false }),
         }
     }
@@ -54,8 +58,9 @@ impl FromRequestParts<App> for Directory {
 
 impl Directory {
     /// A directory that the body of a call names.
-    pub async fn named(given: String) -> Result<Self, Error> {
-        Ok(Self { path: check(given, BadRequestKind::Payload).await?, named: true })
+    pub async fn named(given: String, app: &App) -> Result<Self, Error> {
+        let path = check(given, BadRequestKind::Payload, &app.facts.closed).await?;
+        Ok(Self { path, named: true })
     }
 }
 
@@ -67,7 +72,7 @@ fn header(headers: &HeaderMap) -> Result<Option<String>, Error> {
     }
 }
 
-async fn check(given: String, kind: BadRequestKind) -> Result<String, Error> {
+async fn check(given: String, kind: BadRequestKind, closed: &Closed) -> Result<String, Error> {
     let path = PathBuf::from(&given);
     if given.contains('\0') {
         return Err(refuse(kind, &given, "contains a NUL"));
@@ -84,6 +89,7 @@ async fn check(given: String, kind: BadRequestKind) -> Result<String, Error> {
         Err(_) => Err(refuse(kind, &given, "is on a file system that does not answer")),
         Ok(Err(error)) => Err(refuse(kind, &given, &reason(&error))),
         Ok(Ok((_, false))) => Err(refuse(kind, &given, "is not a directory")),
+        Ok(Ok((real, true))) if closed.covers(&real) => Err(refuse(kind, &given, CLOSED)),
         Ok(Ok((real, true))) => real
             .into_os_string()
             .into_string()
@@ -150,7 +156,7 @@ mod tests {
         let wanted = top.join("real").to_str().unwrap().to_owned();
         for given in ["link", "real/", "real/../link/."] {
             let given = top.join(given).to_str().unwrap().to_owned();
-            assert_eq!(check(given, BadRequestKind::Query).await.unwrap(), wanted);
+            assert_eq!(check(given, BadRequestKind::Query, &Closed::default()).await.unwrap(), wanted);
         }
     }
 
@@ -160,9 +166,26 @@ mod tests {
         let file = file.path().to_str().unwrap();
         let given = ["relative", "../../etc", "/no/such/place", "/srv/\0", file, "~"];
         for given in given {
-            let error = check(given.to_owned(), BadRequestKind::Query).await.unwrap_err();
+            let error = check(given.to_owned(), BadRequestKind::Query, &Closed::default()).await.unwrap_err();
             assert_eq!(error.status(), 400);
             assert!(error.to_string().contains("the directory"), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn closed_places_are_no_projects_by_any_name() {
+        let tree = tempfile::tempdir().unwrap();
+        let top = tree.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("data/log")).unwrap();
+        std::os::unix::fs::symlink(top.join("data"), top.join("link")).unwrap();
+        let closed = Closed::new([top.join("data")], []);
+        let below = ["data", "data/log", "link", "link/../data/log"].map(|name| top.join(name));
+        for given in below.into_iter().chain(["/proc/self", "/proc", "/sys", "/dev"].map(PathBuf::from)) {
+            let given = given.to_str().unwrap().to_owned();
+            let error = check(given.clone(), BadRequestKind::Query, &closed).await.unwrap_err();
+            assert_eq!(error.status(), 400, "{given}");
+            assert!(error.to_string().contains("is no project"), "{error}");
+        }
+        check(top.to_str().unwrap().to_owned(), BadRequestKind::Query, &closed).await.unwrap();
     }
 }

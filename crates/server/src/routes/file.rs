@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workspace::{
     diff::{self, Hunk},
-    files::{self, Root},
+    files::{self, Closed, Root},
     git::{Base, Repository, Status},
     search::{self, Kind, Scope, Wanted},
 };
@@ -87,10 +87,11 @@ struct FoundWords {
 }
 
 async fn find_text(
+    State(app): State<App>,
     directory: Directory,
     Query(query): Query<TextQuery>,
 ) -> Result<Json<Vec<FoundLine>>, Error> {
-    let scope = scope(&directory.path)?;
+    let scope = scope(&app, &directory.path)?;
     // Nobody waits for a search whose caller has left.
     let _leaving = scope.cancel.clone().drop_guard();
     let found = blocking(move || search::grep(&query.pattern, None, &scope)).await?;
@@ -102,12 +103,14 @@ async fn find_text(
 }
 
 /// Where a call may search. The root of the file system is no project, and would keep the disk busy for long.
-fn scope(directory: &str) -> Result<Scope, Error> {
+fn scope(app: &App, directory: &str) -> Result<Scope, Error> {
     if directory == "/" {
         let message = "the root of the file system is not searched: name a project's directory";
         return Err(Error::bad_request(BadRequestKind::Query, message));
     }
-    Ok(Scope { deadline: DEADLINE, ..Scope::new(directory) })
+    let closed = app.facts.closed.clone();
+    closed.check(Path::new(directory))?;
+    Ok(Scope { deadline: DEADLINE, closed, ..Scope::new(directory) })
 }
 
 fn found_line(path: &str, line: search::Line) -> FoundLine {
@@ -170,24 +173,26 @@ impl From<Kind> for NodeKind {
 }
 
 async fn find_files(
+    State(app): State<App>,
     directory: Directory,
     Query(query): Query<NameQuery>,
 ) -> Result<Json<Vec<String>>, Error> {
     let files_only = (query.dirs == Some(false)).then_some(Kind::File);
     let kind = query.r#type.map(Kind::from).or(files_only);
-    let found = names(&directory.path, query.query, kind, query.limit).await?;
+    let found = names(&app, &directory.path, query.query, kind, query.limit).await?;
     Ok(Json(found.into_iter().map(|name| name.path).collect()))
 }
 
 /// What fits a query best, the best first.
 pub(super) async fn names(
+    app: &App,
     directory: &str,
     query: String,
     kind: Option<Kind>,
     limit: Option<usize>,
 ) -> Result<Vec<search::Name>, Error> {
     let wanted = Wanted { kind, limit: limit.unwrap_or(USUAL_NAMES).clamp(1, MAX_NAMES) };
-    let scope = scope(directory)?;
+    let scope = scope(app, directory)?;
     let _leaving = scope.cancel.clone().drop_guard();
     blocking(move || search::names(&query, wanted, &scope)).await
 }
@@ -222,12 +227,12 @@ struct PathQuery {
     path: String,
 }
 
-/// Where a path of a call leads: inside the directory, and not into the repository's own files.
-pub(super) fn resolve(directory: &str, path: &str) -> Result<(Root, PathBuf), Error> {
+/// Where a path of a call leads: inside the directory, not into the repository's own files, and not into a closed place.
+pub(super) fn resolve(directory: &str, path: &str, closed: &Closed) -> Result<(Root, PathBuf), Error> {
     if path.contains('\0') {
         return Err(Error::bad_request(BadRequestKind::Query, "path: it contains a NUL"));
     }
-    let root = Root::new(directory.as_ref())?;
+    let root = Root::new(directory.as_ref())?.without(closed)?;
     let found = root.resolve(path)?;
     let inside = found.strip_prefix(root.top()).unwrap_or(&found);
     if inside.components().any(|piece| piece == Component::Normal(".git".as_ref())) {
@@ -252,9 +257,14 @@ struct FileNode {
     ignored: bool,
 }
 
-async fn list(directory: Directory, Query(query): Query<PathQuery>) -> Result<Json<Vec<FileNode>>, Error> {
+async fn list(
+    State(app): State<App>,
+    directory: Directory,
+    Query(query): Query<PathQuery>,
+) -> Result<Json<Vec<FileNode>>, Error> {
+    let closed = app.facts.closed.clone();
     let nodes = blocking(move || {
-        let (root, path) = resolve(&directory.path, &query.path)?;
+        let (root, path) = resolve(&directory.path, &query.path, &closed)?;
         let node = |node: files::Node| {
             let absolute = path.join(&node.name);
             FileNode {
@@ -346,9 +356,9 @@ async fn read(
     directory: Directory,
     Query(query): Query<PathQuery>,
 ) -> Result<Json<FileContent>, Error> {
-    let (place, shown) = (directory.path.clone(), query.path.clone());
+    let (place, shown, closed) = (directory.path.clone(), query.path.clone(), app.facts.closed.clone());
     let (path, content) = blocking(move || {
-        let (_, path) = resolve(&place, &query.path)?;
+        let (_, path) = resolve(&place, &query.path, &closed)?;
         let bytes = files::load(&path)?;
         Ok::<_, Error>((path.clone(), content(path, &bytes)?))
     })
@@ -434,5 +444,5 @@ async fn status(State(app): State<App>, directory: Directory) -> Result<Json<Vec
         removed: it.deletions,
         status: it.status.into(),
     };
-    Ok(Json(repository.changes(Base::Head).await?.into_iter().map(file).collect()))
+    Ok(Json(repository.changes(Base::Head, &app.facts.closed).await?.into_iter().map(file).collect()))
 }

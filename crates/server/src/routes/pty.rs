@@ -118,7 +118,7 @@ pub(super) async fn open(
     let command = input.command.filter(|command| !command.is_empty());
     let command = command.unwrap_or_else(|| shells::usual(app.facts.shell.as_deref()));
     let args = input.args.unwrap_or_else(|| shells::usual_args(&command));
-    let cwd = start_directory(&directory.path, input.cwd.as_deref()).await?;
+    let cwd = start_directory(app, &directory.path, input.cwd.as_deref()).await?;
     let place = app.projects.find(&directory.path).await;
     let place = Place { directory: place.directory.into(), project: place.project.into() };
     let shaped = shaped(app, &place, &cwd).await;
@@ -196,9 +196,12 @@ fn title(given: Option<String>) -> Result<Option<String>, Error> {
     }
 }
 
-async fn start_directory(directory: &str, given: Option<&str>) -> Result<PathBuf, Error> {
+async fn start_directory(app: &App, directory: &str, given: Option<&str>) -> Result<PathBuf, Error> {
     let path = Path::new(directory).join(given.unwrap_or_default());
     match tokio::fs::canonicalize(&path).await {
+        Ok(real) if app.facts.closed.covers(&real) => {
+            Err(payload(format!("cwd: {}", workspace::files::Error::Closed(real))))
+        }
         Ok(real) if real.is_dir() => Ok(real),
         Ok(_) => Err(payload(format!("cwd: {} is not a directory", path.display()))),
         Err(error) => Err(payload(format!("cwd: {} cannot be used: {error}", path.display()))),

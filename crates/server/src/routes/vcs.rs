@@ -57,7 +57,7 @@ async fn status(State(app): State<App>, directory: Directory) -> Result<Json<Vec
     let Some(repository) = app.projects.find(&directory.path).await.repository else {
         return Ok(Json(Vec::new()));
     };
-    let changes = repository.changes(Base::Head).await?.into_iter();
+    let changes = repository.changes(Base::Head, &app.facts.closed).await?.into_iter();
     let file = |it: workspace::git::Changed| VcsFileStatus {
         file: it.path,
         additions: it.additions,
@@ -107,7 +107,7 @@ async fn diff(
         Mode::Branch => Base::Branch,
     };
     let context = query.context.unwrap_or(USUAL_CONTEXT).min(MAX_CONTEXT);
-    let patches = repository.patches(base, context).await?.into_iter();
+    let patches = repository.patches(base, context, &app.facts.closed).await?.into_iter();
     let diffs = patches.map(|(it, patch)| {
         let (additions, deletions, status) = (it.additions, it.deletions, it.status.into());
         VcsFileDiff { file: VcsFileStatus { file: it.path, additions, deletions, status }, patch }
@@ -134,7 +134,7 @@ async fn raw(State(app): State<App>, directory: Directory) -> Result<Patch, Erro
     let Some(repository) = app.projects.find(&directory.path).await.repository else {
         return Ok(Patch(String::new()));
     };
-    let patches = repository.patches(Base::Head, USUAL_CONTEXT).await?;
+    let patches = repository.patches(Base::Head, USUAL_CONTEXT, &app.facts.closed).await?;
     Ok(Patch(patches.into_iter().filter_map(|(_, patch)| patch).collect()))
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec};
 
-use crate::world::World;
+use crate::world::{CLOSED, World};
 
 async fn git(world: &World, command: &str) {
     let command = format!("-c user.name=Test -c user.email=test@example.com {command}");
@@ -180,4 +180,47 @@ async fn a_terminal_is_controlled_by_events() {
     world.expect(400, "POST", "/tui/execute-command", json!({ "command": "nothing" })).await;
     world.expect(400, "POST", "/tui/publish", json!({ "type": "session.idle", "properties": {} })).await;
     world.expect(404, "POST", "/tui/select-session", json!({ "sessionID": "ses_gone" })).await;
+}
+
+#[tokio::test]
+async fn closed_places_are_shown_by_no_route() {
+    let world = repository().await;
+    let (canary, top) = ("canary-5170", world.directory());
+    write(&world, &format!("{CLOSED}/auth.json"), format!("{{\"key\": \"{canary}\"}}\n"));
+    std::os::unix::fs::symlink(world.tree.path().join(CLOSED), world.tree.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("/proc/self", world.tree.path().join("process")).unwrap();
+    for directory in [format!("{top}/{CLOSED}"), format!("{top}/link"), "/proc/self".into(), "/dev".into()] {
+        for route in [
+            "/file/content?path=auth.json",
+            "/file?path=",
+            "/find?pattern=key",
+            "/session?x=",
+            "/pty?x=",
+            "/vcs/diff?mode=git",
+        ] {
+            world.expect(400, "GET", &format!("{route}&directory={directory}"), None).await;
+        }
+        let location = format!("location[directory]={directory}");
+        world.expect(400, "GET", &format!("/api/fs/read/auth.json?{location}"), None).await;
+        world.expect(400, "POST", &format!("/session?directory={directory}"), Some(json!({}))).await;
+        let body = json!({ "location": { "directory": directory } });
+        world.expect(400, "POST", "/api/session", Some(body)).await;
+        world.expect(400, "POST", "/pty", Some(json!({ "cwd": directory }))).await;
+    }
+    for path in [format!("{CLOSED}/auth.json"), "link/auth.json".into(), "process/environ".into()] {
+        world.expect(400, "GET", &format!("/file/content?path={path}"), None).await;
+        world.expect(400, "GET", &format!("/api/fs/read/{path}"), None).await;
+    }
+    world.expect(400, "GET", "/file?path=link", None).await;
+    for route in [
+        "/find?pattern=canary".to_owned(),
+        "/find/file?query=auth".to_owned(),
+        "/api/fs/find?query=auth".to_owned(),
+        "/vcs/diff?mode=git".to_owned(),
+        "/vcs/status".to_owned(),
+        "/file/status".to_owned(),
+    ] {
+        let shown = world.get(&route).await.to_string();
+        assert!(!shown.contains(canary) && !shown.contains("auth.json"), "{route} {shown}");
+    }
 }

@@ -18,12 +18,16 @@ use store::sqlite::{Options, Sqlite};
 use tempfile::TempDir;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt;
+use workspace::files::Closed;
 use workspace::process::{self, Exit, Spec};
 
 use crate::{mcp::Pretended, script::Cast};
 
 /// Nothing here takes longer, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A directory in every world's tree that no route may show.
+pub(crate) const CLOSED: &str = "closed";
 
 /// A server, its store and the directory it was started in.
 pub(crate) struct World {
@@ -124,6 +128,7 @@ impl World {
             home: "/people/ada".into(),
             state: "/people/ada/.local/state/baton".into(),
             worktrees: worktrees.path().to_str().unwrap().to_owned(),
+            closed: Closed::new([tree.path().join(CLOSED)], []),
             config_path: "/people/ada/.config/baton".into(),
             shell: Some("/bin/sh".into()),
             directory,

@@ -3,9 +3,13 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
+
+/// Variables that this process was handed in another way, so that `/proc` does not show them.
+static ADOPTED: OnceLock<BTreeMap<String, OsString>> = OnceLock::new();
 
 /// The directory of OpenCode's files inside the shared ones.
 const OPENCODE: &str = "opencode";
@@ -17,13 +21,36 @@ pub struct Environment {
     pub variables: BTreeMap<String, OsString>,
     /// Where an administrator keeps configuration that nobody else may override.
     pub managed: Option<PathBuf>,
+    /// Which files a configuration cannot put into itself or show to models.
+    guard: Guard,
 }
 
+/// Tells whether a file, with its links followed, is closed.
+#[derive(Clone, Default)]
+struct Guard(Option<Arc<dyn Fn(&Path) -> bool + Send + Sync>>);
+
+impl PartialEq for Guard {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() == other.is_none(),
+        }
+    }
+}
+
+impl Eq for Guard {}
+
 impl Environment {
-    /// Reads the environment of this process.
+    /// Adds variables to every later [`Environment::capture`]. Called at most once, when the program starts.
+    pub fn adopt(variables: BTreeMap<String, OsString>) {
+        // A second set would belong to another start of the program, so the first one stays.
+        let _ = ADOPTED.set(variables);
+    }
+
+    /// Reads the environment of this process, with what it has adopted.
     pub fn capture() -> Self {
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        let found = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let variables = found.chain(ADOPTED.get().cloned().into_iter().flatten()).collect();
         let managed = if cfg!(target_os = "macos") {
             "/Library/Application Support/opencode"
         } else if cfg!(windows) {
@@ -31,13 +58,28 @@ impl Environment {
         } else {
             "/etc/opencode"
         };
-        Self { variables, managed: Some(managed.into()) }
+        Self { variables, managed: Some(managed.into()), guard: Guard::default() }
     }
 
     /// An environment of these variables and nothing else.
     pub fn of<N: Into<String>, V: Into<OsString>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { variables, managed: None }
+        Self { variables, managed: None, guard: Guard::default() }
+    }
+
+    /// The same, with files that `{file:}` and `instructions` do not read. They are asked about by their real paths.
+    #[must_use]
+    pub fn guarded(self, is_closed: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self { guard: Guard(Some(Arc::new(is_closed))), ..self }
+    }
+
+    /// Refuses a file that is closed. One that cannot be found is for the reader to report.
+    pub(super) fn check(&self, path: &Path) -> io::Result<()> {
+        let closed = self.guard.0.as_ref().zip(path.canonicalize().ok()).is_some_and(|(is, path)| is(&path));
+        if closed {
+            return Err(io::Error::other("it holds keys or data that stay inside Baton"));
+        }
+        Ok(())
     }
 
     /// A variable, if it is set to something.
@@ -114,6 +156,19 @@ mod tests {
     fn an_empty_variable_is_not_set() {
         let environment = Environment::of([("A", ""), ("HOME", "")]);
         assert_eq!((environment.get("A"), environment.home()), (None, None));
+    }
+
+    #[test]
+    fn closed_files_are_refused_by_their_real_paths() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        std::fs::write(top.join("auth.json"), "{}").unwrap();
+        std::os::unix::fs::symlink(top.join("auth.json"), top.join("prompt.md")).unwrap();
+        let secret = top.join("auth.json");
+        let environment = Environment::of([("A", "a")]).guarded(move |path| path == secret);
+        assert!(environment.check(&top.join("prompt.md")).is_err());
+        assert!(environment.check(&top).is_ok() && environment.check(Path::new("/no/such/file")).is_ok());
+        assert!(Environment::of([("A", "a")]).check(&top.join("auth.json")).is_ok());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn find(environment: &Environment, site: &Site, config: &Config) -> Instruct
     let mut left = MAX_TOTAL;
     for path in paths {
         if !found.files.iter().any(|file| file.path == path) {
-            found.add(path, &mut left);
+            found.add(environment, path, &mut left);
         }
     }
     found
@@ -89,7 +89,7 @@ pub fn near(environment: &Environment, site: &Site, file: &Path) -> Vec<PathBuf>
 }
 
 impl Instructions {
-    fn add(&mut self, path: PathBuf, left: &mut usize) {
+    fn add(&mut self, environment: &Environment, path: PathBuf, left: &mut usize) {
         let source = Source::File(path.clone());
         let most = MAX_FILE.min(*left);
         if most == 0 || self.files.len() == MAX_FILES {
@@ -97,7 +97,7 @@ impl Instructions {
                 format!("left out: more than {MAX_FILES} files or {MAX_TOTAL} bytes of instructions");
             return self.warnings.push(Problem::about(&source, None, message));
         }
-        match walk::read_beginning(&path, most) {
+        match environment.check(&path).and_then(|()| walk::read_beginning(&path, most)) {
             Ok((text, _)) if text.trim().is_empty() => {}
             Ok((text, cut)) => {
                 if cut {

@@ -340,11 +340,13 @@ impl<'a> Loader<'a> {
 
     /// Adds a text. Paths in it are relative to `from`.
     fn text(&mut self, text: &str, source: &Source, from: &Path) {
-        let trace = RefCell::new(&mut self.loaded.trace);
+        let (environment, trace) = (self.environment, RefCell::new(&mut self.loaded.trace));
         let read = |path: &Path| {
             trace.borrow_mut().note(path);
             let missing = || std::io::ErrorKind::NotFound.into();
-            let text = walk::read(path, MAX_BYTES).and_then(|text| text.ok_or_else(missing));
+            let checked = environment.check(path);
+            let text =
+                checked.and_then(|()| walk::read(path, MAX_BYTES)).and_then(|text| text.ok_or_else(missing));
             text.map_err(|error| walk::reason(&error))
         };
         let lines = Lines::of(text);

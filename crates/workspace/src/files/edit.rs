@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::ends::{LineEnds, split_mark};
 use super::matching::{self, Miss, Swap};
+use super::open::overwrite;
 use super::read::{is_binary, load};
 use super::{Error, lock};
 
@@ -120,7 +121,7 @@ pub(crate) fn save(path: &Path, content: &str) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
     }
-    fs::write(path, content).map_err(Error::io(path))
+    overwrite(path, content.as_bytes())
 }
 
 #[cfg(test)]

@@ -18,6 +18,12 @@ pub enum Error {
         /// The project.
         root: PathBuf,
     },
+    /// The path leads to a place that is shown to nobody.
+    #[error("{} may not be read or changed: it belongs to Baton's own data, to the keys of an agent, or to the kernel (/proc, /sys, /dev)", .0.display())]
+    Closed(PathBuf),
+    /// A part of the path became a link after the path was checked.
+    #[error("{} was replaced by a symbolic link while it was opened: try again", .0.display())]
+    Replaced(PathBuf),
     /// The path cannot be resolved: a link into nowhere, or `..` through something that does not exist.
     #[error("{} cannot be resolved to a place in the file system", .0.display())]
     Unresolvable(PathBuf),

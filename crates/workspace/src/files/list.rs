@@ -23,14 +23,9 @@ pub fn list(path: &Path) -> Result<Listing, Error> {
         return Err(Error::NotDirectory(path.to_owned()));
     }
     let mut names = Vec::new();
-    for entry in fs::read_dir(path).map_err(Error::io(path))? {
-        let entry = entry.map_err(Error::io(path))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name == ".git" {
-            continue;
-        }
-        let slash = if entry.path().is_dir() { "/" } else { "" };
-        names.push(format!("{name}{slash}"));
+    for name in super::open::names(path)?.into_iter().filter(|name| name != ".git") {
+        let slash = if path.join(&name).is_dir() { "/" } else { "" };
+        names.push(format!("{}{slash}", name.to_string_lossy()));
     }
     names.sort();
     let omitted = names.len().saturating_sub(MAX_ENTRIES);

@@ -1,11 +1,10 @@
 //! Files that models look at rather than read.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::Error;
-use super::read::load;
+use super::open::{content, open};
 
 /// Largest image or document, in bytes. Its text form is a third larger and then still within what providers take
 /// and what one event may carry.
@@ -30,19 +29,19 @@ impl Media {
 /// Reads an image or a PDF; nothing if the file is neither.
 pub fn media(path: &Path) -> Result<Option<Media>, Error> {
     let mut opening = [0; 16];
-    // Looked at before it is opened: opening a pipe waits for somebody to write into it. A directory is somebody
-    // else's subject.
-    let about = fs::metadata(path).map_err(Error::io(path))?;
-    if !about.is_file() {
-        return Ok(None);
-    }
-    let file = File::open(path).map_err(Error::io(path))?;
-    let read = file.take(16).read(&mut opening).map_err(Error::io(path))?;
+    let mut file = match open(path) {
+        Ok(file) => file,
+        Err(Error::IsDirectory(_) | Error::Binary(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let size = file.metadata().map_err(Error::io(path))?.len();
+    let read = file.read(&mut opening).map_err(Error::io(path))?;
     let Some(mime) = mime(opening.get(..read).unwrap_or_default()) else { return Ok(None) };
-    if about.len() > MAX_MEDIA {
-        return Err(Error::MediaTooLarge { path: path.to_owned(), mime, size: about.len() });
+    if size > MAX_MEDIA {
+        return Err(Error::MediaTooLarge { path: path.to_owned(), mime, size });
     }
-    Ok(Some(Media { mime, bytes: load(path)? }))
+    file.rewind().map_err(Error::io(path))?;
+    Ok(Some(Media { mime, bytes: content(path, &mut file)? }))
 }
 
 /// What an image or a document is that begins like this; nothing for everything else.
@@ -81,7 +80,7 @@ mod tests {
             assert_eq!(found.as_ref().map(|media| media.mime), expected);
             assert!(found.is_none_or(|media| media.bytes == opening));
         }
-        assert_eq!(media(&std::env::temp_dir()).unwrap(), None);
+        assert_eq!(media(&std::env::temp_dir().canonicalize().unwrap()).unwrap(), None);
         assert_eq!(media(Path::new("/dev/zero")).unwrap(), None);
         assert!(matches!(media(Path::new("/no/such/file")), Err(Error::NotFound(_))));
     }

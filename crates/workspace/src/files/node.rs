@@ -1,8 +1,8 @@
 //! A directory as a person looks at it, with what git ignores marked and not left out.
 
-use std::fs;
 use std::path::Path;
 
+use super::open::names;
 use super::{Error, MAX_ENTRIES, Root};
 use crate::search::{Kind, visible};
 
@@ -24,12 +24,10 @@ pub fn nodes(root: &Root, path: &Path) -> Result<Vec<Node>, Error> {
     }
     let (visible, hidden) = (visible(path), is_ignored(root, path));
     let mut nodes = Vec::new();
-    for entry in fs::read_dir(path).map_err(Error::io(path))? {
-        let entry = entry.map_err(Error::io(path))?;
-        let name = entry.file_name();
+    for name in names(path)? {
         // The repository's own files are nobody's business, and a name that is not UTF-8 cannot be told.
         let Some(text) = name.to_str().filter(|name| *name != ".git") else { continue };
-        let kind = if entry.path().is_dir() { Kind::Directory } else { Kind::File };
+        let kind = if path.join(&name).is_dir() { Kind::Directory } else { Kind::File };
         nodes.push(Node { name: text.to_owned(), kind, ignored: hidden || !visible.contains(&name) });
     }
     nodes.sort_by(|one, other| other.kind.cmp(&one.kind).then_with(|| one.name.cmp(&other.name)));
@@ -47,6 +45,8 @@ fn is_ignored(root: &Root, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use tempfile::TempDir;
 
     use super::*;

@@ -1,10 +1,10 @@
 //! Reading text a page at a time.
 
-use std::fs;
 use std::path::Path;
 
 use super::ends::split_mark;
-use super::{Error, MAX_FILE, MAX_LINE, MAX_LINES, MAX_PAGE};
+use super::open::{content, open};
+use super::{Error, MAX_LINE, MAX_LINES, MAX_PAGE};
 
 /// How much of a file is looked at to see whether it is text.
 const SAMPLE: usize = 4096;
@@ -79,18 +79,7 @@ pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
 
 /// The whole content of a file that is small enough.
 pub fn load(path: &Path) -> Result<Vec<u8>, Error> {
-    let about = fs::metadata(path).map_err(Error::io(path))?;
-    if about.is_dir() {
-        return Err(Error::IsDirectory(path.to_owned()));
-    }
-    // Pipes and devices have no size and may never end.
-    if !about.is_file() {
-        return Err(Error::Binary(path.to_owned()));
-    }
-    if about.len() > MAX_FILE {
-        return Err(Error::TooLarge { path: path.to_owned(), size: about.len() });
-    }
-    fs::read(path).map_err(Error::io(path))
+    content(path, &mut open(path)?)
 }
 
 /// Whether something that begins like this is not text.
@@ -109,8 +98,11 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use tempfile::NamedTempFile;
 
+    use super::super::MAX_FILE;
     use super::*;
 
     fn file(content: impl AsRef<[u8]>) -> NamedTempFile {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use super::Error;
+use super::{Closed, Error};
 
 /// A project's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Root {
     directory: PathBuf,
     /// What counts as inside; the directory or one above it.
     top: PathBuf,
+    /// What is not shown, inside or outside.
+    closed: Closed,
 }
 
 /// Where a path leads.
@@ -39,7 +41,18 @@ impl Root {
         let top = canonical(top)?;
         // A worktree that does not contain the directory would put the directory itself outside.
         let top = if directory.starts_with(&top) { top } else { directory.clone() };
-        Ok(Self { directory, top })
+        Ok(Self { directory, top, closed: Closed::default() })
+    }
+
+    /// The same project without these places. A project that is in one of them is refused.
+    pub fn without(self, closed: &Closed) -> Result<Self, Error> {
+        closed.check(&self.directory)?;
+        Ok(Self { closed: closed.clone(), ..self })
+    }
+
+    /// What is not shown, inside or outside.
+    pub fn closed(&self) -> &Closed {
+        &self.closed
     }
 
     /// Where relative paths start.
@@ -52,9 +65,11 @@ impl Root {
         &self.top
     }
 
-    /// Finds out where a path leads. Outside is an answer, not an error: a person may permit it.
+    /// Finds out where a path leads. Outside is an answer, not an error: a person may permit it. A closed place is an
+    /// error: nobody may.
     pub fn locate(&self, path: &str) -> Result<Place, Error> {
         let path = follow(&self.directory.join(path))?;
+        self.closed.check(&path)?;
         let inside = path.starts_with(&self.top);
         Ok(Place { path, inside })
     }
@@ -77,7 +92,7 @@ impl Root {
 }
 
 /// Follows the links in as much of a path as exists; what does not exist yet may only go down from there.
-fn follow(path: &Path) -> Result<PathBuf, Error> {
+pub(super) fn follow(path: &Path) -> Result<PathBuf, Error> {
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut known = path;
     let base = loop {
@@ -178,6 +193,34 @@ mod tests {
         let (outer, root) = project();
         let place = root.locate("../secret").unwrap();
         assert_eq!(place, Place { path: outer.path().canonicalize().unwrap().join("secret"), inside: false });
+    }
+
+    #[test]
+    fn closed_places_are_refused_inside_and_outside_and_through_links() {
+        let (outer, root) = project();
+        let top = root.top().to_owned();
+        fs::create_dir_all(top.join("data/worktrees/one")).unwrap();
+        fs::write(top.join("data/auth.json"), "{}").unwrap();
+        symlink(top.join("data"), top.join("link")).unwrap();
+        let closed =
+            Closed::new([top.join("data"), outer.path().join("secret")], [top.join("data/worktrees")]);
+        let root = root.without(&closed).unwrap();
+        for path in [
+            "data",
+            "data/auth.json",
+            "data/new",
+            "link/auth.json",
+            "../secret",
+            "/proc/self/environ",
+            "/dev/fd/0",
+        ] {
+            assert!(root.locate(path).is_err(), "{path}");
+        }
+        assert!(matches!(root.locate("link/auth.json"), Err(Error::Closed(_))));
+        assert!(root.locate("data/worktrees/one/file").unwrap().inside);
+        let inside = Root::new(&top.join("data")).unwrap();
+        assert!(matches!(inside.without(&closed), Err(Error::Closed(_))));
+        assert!(Root::new(&top.join("data/worktrees/one")).unwrap().without(&closed).is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Error, Repository, call};
-use crate::files;
+use crate::files::{self, Closed};
 
 /// Files that are listed.
 pub const MAX_CHANGED: usize = 2_000;
@@ -60,8 +60,14 @@ pub enum Base {
 }
 
 impl Repository {
-    /// The files that changed since, by path; at most [`MAX_CHANGED`].
-    pub async fn changes(&self, base: Base) -> Result<Vec<Changed>, Error> {
+    /// The files that changed since, by path; at most [`MAX_CHANGED`]. Closed ones are left out.
+    pub async fn changes(&self, base: Base, closed: &Closed) -> Result<Vec<Changed>, Error> {
+        let mut changed = self.all_changes(base).await?;
+        changed.retain(|file| !closed.covers(&self.worktree.join(&file.path)));
+        Ok(changed)
+    }
+
+    async fn all_changes(&self, base: Base) -> Result<Vec<Changed>, Error> {
         let base = self.base(base).await;
         let counts = self.diff(&["--numstat", "-z"], &base, MAX_NAMES).await?;
         let states = self.diff(&["--name-status", "-z"], &base, MAX_NAMES).await?;
@@ -76,9 +82,14 @@ impl Repository {
     }
 
     /// The change of each file as git writes it, with so many lines around it. Those of untracked files come last; of
-    /// too many or too large ones there is none.
-    pub async fn patches(&self, base: Base, context: u32) -> Result<Vec<(Changed, Option<String>)>, Error> {
-        let changed = self.changes(base).await?;
+    /// too many or too large ones there is none. Closed files are left out.
+    pub async fn patches(
+        &self,
+        base: Base,
+        context: u32,
+        closed: &Closed,
+    ) -> Result<Vec<(Changed, Option<String>)>, Error> {
+        let changed = self.all_changes(base).await?;
         let base = self.base(base).await;
         let lines = format!("--unified={context}");
         let whole = match self.diff(&[&lines], &base, MAX_DIFF).await {
@@ -90,13 +101,18 @@ impl Repository {
         let mut parts = split(&whole).into_iter();
         let (mut found, mut new) = (Vec::new(), 0);
         for file in changed {
-            let patch = if file.untracked {
+            let is_closed = closed.covers(&self.worktree.join(&file.path));
+            let patch = if file.untracked && is_closed {
+                None
+            } else if file.untracked {
                 new += 1;
                 if new > MAX_NEW { None } else { self.addition(&file.path, &lines).await }
             } else {
                 parts.next().map(str::to_owned)
             };
-            found.push((file, patch));
+            if !is_closed {
+                found.push((file, patch));
+            }
         }
         Ok(found)
     }
@@ -212,17 +228,17 @@ mod tests {
     #[tokio::test]
     async fn changes_are_counted_before_and_after_the_first_commit() {
         let (_directory, repository) = repository().await;
-        let all = repository.changes(Base::Head).await.unwrap();
+        let all = repository.changes(Base::Head, &Closed::default()).await.unwrap();
         assert_eq!(shown(&all)[1..], [("gone", 1, 0, Status::Added), ("kept", 3, 0, Status::Added)]);
         git(&repository.worktree, "add -A").await;
         git(&repository.worktree, "commit -q -m first").await;
-        assert_eq!(repository.changes(Base::Head).await.unwrap(), []);
+        assert_eq!(repository.changes(Base::Head, &Closed::default()).await.unwrap(), []);
 
         std::fs::write(repository.worktree.join("kept"), "a\nB\nc\nd\n").unwrap();
         std::fs::write(repository.worktree.join("new ä"), "one\ntwo").unwrap();
         std::fs::write(repository.worktree.join("noise.log"), "x").unwrap();
         std::fs::remove_file(repository.worktree.join("gone")).unwrap();
-        let all = repository.changes(Base::Head).await.unwrap();
+        let all = repository.changes(Base::Head, &Closed::default()).await.unwrap();
         let expected = [
             ("gone", 0, 1, Status::Deleted),
             ("kept", 2, 1, Status::Modified),
@@ -238,7 +254,7 @@ mod tests {
         git(&repository.worktree, "commit -q -m first").await;
         std::fs::write(repository.worktree.join("kept"), "a\nB\nc\n").unwrap();
         std::fs::write(repository.worktree.join("new"), "one\n").unwrap();
-        let patches = repository.patches(Base::Head, 0).await.unwrap();
+        let patches = repository.patches(Base::Head, 0, &Closed::default()).await.unwrap();
         let text: String = patches.iter().filter_map(|(_, patch)| patch.as_deref()).collect();
         assert!(text.contains("@@ -2 +2 @@ a\n-b\n+B\n") && text.contains("+++ b/new\n"), "{text}");
         assert_eq!(
@@ -248,7 +264,7 @@ mod tests {
         assert_eq!(repository.committed(&repository.worktree.join("new")).await, None);
 
         let file = repository.common.join("test.patch");
-        let whole = repository.patches(Base::Head, 3).await.unwrap();
+        let whole = repository.patches(Base::Head, 3, &Closed::default()).await.unwrap();
         let whole: String = whole.into_iter().filter_map(|(_, patch)| patch).collect();
         std::fs::write(&file, whole).unwrap();
         git(&repository.worktree, "checkout -q -- kept").await;
@@ -266,8 +282,8 @@ mod tests {
         git(&repository.worktree, "checkout -q -b side").await;
         std::fs::write(repository.worktree.join("kept"), "a\n").unwrap();
         git(&repository.worktree, "commit -q -am second").await;
-        assert_eq!(repository.changes(Base::Head).await.unwrap(), []);
-        let branch = repository.changes(Base::Branch).await.unwrap();
+        assert_eq!(repository.changes(Base::Head, &Closed::default()).await.unwrap(), []);
+        let branch = repository.changes(Base::Branch, &Closed::default()).await.unwrap();
         assert_eq!(shown(&branch), [("kept", 0, 2, Status::Modified)]);
     }
 }

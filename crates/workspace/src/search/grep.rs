@@ -126,7 +126,7 @@ fn search(
     path: &Path,
     stop: &Stop<'_>,
 ) -> (usize, Vec<Line>) {
-    let Ok(file) = File::open(path) else { return (0, Vec::new()) };
+    let Ok(file) = crate::files::open(path) else { return (0, Vec::new()) };
     let mut found = Collector { matcher, stop, total: 0, lines: Vec::new(), binary: false };
     // A file that breaks off in the middle has shown what it could.
     let _ = searcher.search_reader(matcher, Watched { file, stop }, &mut found);

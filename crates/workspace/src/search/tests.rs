@@ -170,3 +170,14 @@ fn one_huge_file_does_not_hold_a_search() {
     assert!(grep("y+x", None, &scope).unwrap().unfinished);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
+
+#[test]
+fn closed_places_are_neither_named_nor_searched() {
+    let (_directory, mut scope) =
+        tree(&[("a.json", "key\n"), ("data/auth.json", "key\n"), ("data/open/b.json", "key\n")]);
+    scope.closed = Closed::new([scope.path.join("data")], []);
+    assert_eq!(names(&glob("*.json", &scope).unwrap(), &scope), ["a.json"]);
+    assert_eq!(lines(&grep("key", None, &scope).unwrap(), &scope), ["a.json:1:key"]);
+    let found = super::names("json", Wanted { kind: None, limit: 10 }, &scope).unwrap();
+    assert_eq!(found.into_iter().map(|name| name.path).collect::<Vec<_>>(), ["a.json"]);
+}

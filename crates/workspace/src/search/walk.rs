@@ -55,12 +55,15 @@ pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visito
 /// Visits everything that git does not ignore, the directory itself included.
 pub(super) fn entries<V: FnMut(&DirEntry) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let closed = stop.scope.closed.clone();
     let walk = WalkBuilder::new(path)
         .hidden(false)
         // A project whose author has not run `git init` yet means its .gitignore all the same.
         .require_git(false)
         .follow_links(false)
-        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != OsStr::new(".git"))
+        .filter_entry(move |entry| {
+            entry.depth() == 0 || (entry.file_name() != OsStr::new(".git") && !closed.covers(entry.path()))
+        })
         .threads(threads)
         .build_parallel();
     walk.run(|| {

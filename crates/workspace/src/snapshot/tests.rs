@@ -53,7 +53,7 @@ impl World {
     async fn shadow(&self) -> Shadow {
         let repository = Repository::find(&self.top).await.unwrap();
         let place = Shadow::place(&self.data, "project", &repository.worktree);
-        Shadow::open(place, &repository, &CancellationToken::new()).await.unwrap()
+        Shadow::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -320,4 +320,20 @@ fn only_ids_are_trees() {
     for bad in ["", "HEAD", "--output=x", &"g1".repeat(20), &"a1".repeat(21)] {
         assert_eq!(Tree::parse(bad), None, "{bad}");
     }
+}
+
+#[tokio::test]
+async fn closed_places_are_in_no_snapshot() {
+    let world = World::new().await;
+    let repository = Repository::find(&world.top).await.unwrap();
+    let place = Shadow::place(&world.data, "project", &repository.worktree);
+    let closed = Closed::new([world.path("[data] of*"), world.path("key.json")], []);
+    let shadow = Shadow::open(place, &repository, &closed, &CancellationToken::new()).await.unwrap();
+    let before = track(&shadow).await;
+    fs::create_dir(world.path("[data] of*")).unwrap();
+    for name in ["[data] of*/auth.json", "key.json", "open.json"] {
+        world.write(name, "key\n");
+    }
+    let after = track(&shadow).await;
+    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["open.json"]));
 }

@@ -76,6 +76,7 @@ pub(super) fn options(command: &[String]) -> Options {
         command: command.to_vec(),
         environment: BTreeMap::new(),
         hidden: Vec::new(),
+        closed: workspace::files::Closed::default(),
         mode: PermissionMode::Ask,
         rules: defaults(),
         servers: BTreeMap::new(),

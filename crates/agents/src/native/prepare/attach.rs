@@ -110,11 +110,22 @@ impl<'a> Desk<'a> {
         let (Some(server), Some(uri)) = (named("clientName"), named("uri")) else {
             return Err("its source has to name the MCP server (clientName) and the address (uri)".to_owned());
         };
+        self.refuse_closed(&uri).await?;
         self.permit(&reading(format!("mcp:{server}:{uri}")))?;
         match timeout_at(self.deadline, self.inner.options.mcp.read(&server, &uri)).await {
             Ok(read) => read.map_err(|error| error.to_string()),
             Err(_) => Err(LATE.to_owned()),
         }
+    }
+
+    /// Refuses an address that names a closed file: a server that reads it for us would show it all the same.
+    async fn refuse_closed(&self, uri: &str) -> Result<(), String> {
+        let Ok(Address::File(path, _)) = Address::parse(uri) else { return Ok(()) };
+        let closed = self.inner.options.tools.closed.clone();
+        let checked = within(self.deadline, move || {
+            Root::new(Path::new("/"))?.without(&closed)?.locate(&path.to_string_lossy()).map(drop)
+        });
+        checked.await?.map_err(|error| error.to_string())
     }
 
     /// As much of a text as a tool would show.
@@ -173,7 +184,7 @@ impl<'a> Desk<'a> {
         let tools = self.inner.options.tools.clone();
         let path = path.to_string_lossy().into_owned();
         let found = within(self.deadline, move || {
-            let root = Root::within(&directory, &top)?;
+            let root = Root::within(&directory, &top)?.without(&tools.closed)?;
             let place = root.locate(&path)?;
             let relative = root.relative(&place.path);
             let known = place.inside || tools.readable().any(|readable| place.path.starts_with(readable));

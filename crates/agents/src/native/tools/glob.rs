@@ -67,6 +67,7 @@ impl Tool for Glob {
             let directory = paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?;
             let mut scope = Scope::new(directory.clone());
             scope.cancel = call.turn.cancellation().clone();
+            scope.closed = call.root.closed().clone();
             let found = paths::blocking(move || search::glob(&pattern, &scope)).await??;
             Ok(show(call.root.relative(&directory), &found))
         }

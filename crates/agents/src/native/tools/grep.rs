@@ -75,6 +75,7 @@ impl Tool for Grep {
             let include = include.filter(|include| !include.trim().is_empty());
             let mut scope = Scope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
             scope.cancel = call.turn.cancellation().clone();
+            scope.closed = call.root.closed().clone();
             // A line found is a line read, so a file that may not be read is not searched either.
             let (rules, root) = (call.permissions.about("read"), call.root.clone());
             scope.withheld =

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use workspace::files::Closed;
 use workspace::output::{Limits, Shelf};
 use workspace::process::Support;
 
@@ -17,6 +18,8 @@ pub struct ToolOptions {
     pub shelf: Option<Shelf>,
     /// What `skill` can load. Models may read the files beside a skill.
     pub skills: Vec<Skill>,
+    /// What no tool reads or changes, whatever the rules say.
+    pub closed: Closed,
     /// Whether `webfetch` may reach addresses of this machine and of private networks.
     pub private_addresses: bool,
     /// What commands may touch; whatever the user may if absent.

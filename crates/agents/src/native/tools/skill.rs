@@ -84,6 +84,7 @@ impl Tool for Skill {
             call.permissions.get(call.turn, wish, Some(call.id)).await?;
             let mut scope = Scope::new(skill.path.parent().unwrap_or(&skill.path));
             scope.cancel = call.turn.cancellation().clone();
+            scope.closed = call.root.closed().clone();
             paths::blocking(move || load(&skill, &scope)).await?
         }
         .boxed()
@@ -91,8 +92,11 @@ impl Tool for Skill {
 }
 
 fn load(skill: &Known, scope: &Scope) -> Result<Output, Failure> {
-    let content = files::current(&skill.path)?
-        .ok_or_else(|| Failure::Error(format!("the skill's file is gone: {}", skill.path.display())))?;
+    let gone = || Failure::Error(format!("the skill's file is gone: {}", skill.path.display()));
+    // Skills are often links to where they are kept.
+    let path = skill.path.canonicalize().map_err(|_| gone())?;
+    scope.closed.check(&path)?;
+    let content = files::current(&path)?.ok_or_else(gone)?;
     let mut beside: Vec<PathBuf> = search::glob("**/*", scope)?.paths;
     beside.retain(|path| path.file_name() != skill.path.file_name());
     beside.sort();

@@ -218,6 +218,7 @@ impl Cast {
                     rules: program.rules,
                     servers: BTreeMap::new(),
                     sandbox: None,
+                    closed: workspace::files::Closed::default(),
                     bounds: Bounds::default(),
                     patience: Patience::default(),
                     keeping: Keeping::default(),

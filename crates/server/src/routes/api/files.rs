@@ -54,8 +54,9 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Located<Vec<FileSystemEntry>>>, Error> {
     let location = locate(&app, &directory).await;
+    let closed = app.facts.closed.clone();
     let data = blocking(move || {
-        let (root, path) = resolve(&directory.path, query.path.as_deref().unwrap_or_default())?;
+        let (root, path) = resolve(&directory.path, query.path.as_deref().unwrap_or_default(), &closed)?;
         let entry = |node: files::Node| {
             let path = path.join(&node.name);
             let path = path.strip_prefix(root.directory()).unwrap_or(&path);
@@ -83,7 +84,7 @@ async fn find(
     Query(query): Query<FindQuery>,
 ) -> Result<Json<Located<Vec<FileSystemEntry>>>, Error> {
     let location = locate(&app, &directory).await;
-    let found = names(&directory.path, query.query, query.r#type.map(Kind::from), query.limit).await?;
+    let found = names(&app, &directory.path, query.query, query.r#type.map(Kind::from), query.limit).await?;
     let entry = |name: workspace::search::Name| FileSystemEntry { path: name.path, r#type: name.kind.into() };
     Ok(Json(Located { location, data: found.into_iter().map(entry).collect() }))
 }
@@ -107,9 +108,14 @@ impl Gives for Contents {
 /// Never what the file claims to be: a page among a project's files must not run in a browser as the server's own.
 const BYTES: &str = "application/octet-stream";
 
-async fn read(directory: Directory, Params(Tail(path)): Params<Tail>) -> Result<Contents, Error> {
+async fn read(
+    State(app): State<App>,
+    directory: Directory,
+    Params(Tail(path)): Params<Tail>,
+) -> Result<Contents, Error> {
+    let closed = app.facts.closed.clone();
     let bytes = blocking(move || {
-        let (_, path) = resolve(&directory.path, &path)?;
+        let (_, path) = resolve(&directory.path, &path, &closed)?;
         Ok::<_, Error>(files::load(&path)?)
     });
     Ok(Contents(bytes.await?))

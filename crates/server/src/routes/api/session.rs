@@ -142,7 +142,7 @@ async fn create(
 ) -> Result<Json<Data<NextSession>>, Error> {
     let NextSessionInput { id, agent, model, location, .. } = input;
     let (directory, workspace_id) = match location {
-        Some(location) => (Directory::named(location.directory).await?.path, location.workspace_id),
+        Some(location) => (Directory::named(location.directory, &app).await?.path, location.workspace_id),
         None => (directory.path, None),
     };
     let home = app.projects.find(&directory).await.home();
