@@ -174,6 +174,8 @@ describe("a plugin that makes trouble with a provider", () => {
     await putPlugins(folder, "trouble.js")
     const key = { type: "api", key: "sk-door-0123456789" }
     await writeFile(path.join(world.data, "auth.json"), JSON.stringify({ nebius: key }), { mode: 0o600 })
+    // Its configuration says where the provider is that gets the key.
+    await world.trust()
     baton = await Baton.start({ world, args: ["--print-logs"] })
     sdk = v1(baton)
   })

@@ -167,11 +167,6 @@ describe("a plugin of a project's", () => {
     await putPlugins(path.join(world.project, ".opencode/plugin"), "probe.ts", "lib")
     const baton = await start(world)
     const [sdk, events] = [v1(baton), await listen(baton)]
-    const trust = async (...args) => {
-      const { code, stdout, stderr } = await world.run(["trust", "--data-dir", world.data, ...args])
-      assert.equal(code, 0, stderr)
-      return stdout.trim()
-    }
     try {
       const answer = async () => textOf((await ok(sdk.messages(await turn(sdk, events, "simple"))))[1])
       assert.deepEqual([await answer(), await answer()], [HELLO, HELLO])
@@ -179,15 +174,15 @@ describe("a plugin of a project's", () => {
       assert.equal(errors().length, 1)
       const { sessionID, error } = errors()[0].properties
       assert.equal(sessionID, undefined)
-      assert.match(error.data.message, /plugins of this project are not run.*probe\.ts.*`baton trust .*project`/)
+      assert.match(error.data.message, /this directory is not trusted.*probe\.ts.*`baton trust .*project`/)
       assert.deepEqual(await notes(baton.directory), [])
 
-      assert.match(await trust(), /may run from now on$/)
+      assert.match(await world.trust(), /is trusted from now on/)
       await answer()
       const names = async () => (await notes(baton.directory)).map((note) => note.name)
       assert.ok((await names()).includes("start"))
 
-      assert.match(await trust("--revoke", "."), /may not run any more$/)
+      assert.match(await world.trust("--revoke", "."), /is not trusted any more$/)
       await answer()
       assert.ok((await names()).includes("dispose"), "it is ended")
     } finally {
@@ -277,7 +272,7 @@ describe("a plugin in `baton run`, without a server", () => {
     await putPlugins(path.join(world.project, ".opencode/plugin"), "rewrite.js")
     const { code, stdout, stderr } = await run(world)
     assert.deepEqual([code, stdout], [0, `${HELLO}\n`], stderr)
-    assert.match(stderr, /plugins of this project are not run.*`baton trust/)
+    assert.match(stderr, /this directory is not trusted.*rewrite\.js.*`baton trust/)
     await world.remove()
   })
 })

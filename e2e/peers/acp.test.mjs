@@ -2,8 +2,6 @@
 // the scripted model behind it. One busy and one idle for each turn; files really changed; and no process left.
 
 import assert from "node:assert/strict"
-import { writeFile } from "node:fs/promises"
-import path from "node:path"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
 import { meet, scenes } from "./support/agent.mjs"
@@ -19,7 +17,7 @@ describe("OpenCode over the Agent Client Protocol", () => {
       const model = await Model.start()
       const world = await createWorld(model)
       const config = { acp: { opencode: { command: opencode("acp"), environment: environment(world) } } }
-      await writeFile(path.join(world.project, "baton.json"), JSON.stringify(config))
+      await world.configure(config)
       return { model, baton: await Baton.start({ world }) }
     },
   })

@@ -2,8 +2,6 @@
 // that stays longer than it should.
 
 import assert from "node:assert/strict"
-import { writeFile } from "node:fs/promises"
-import path from "node:path"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
 import { family, meet, scenes } from "./support/agent.mjs"
@@ -33,7 +31,7 @@ describe("Claude Code", () => {
       const model = await Anthropic.start()
       const world = await createWorld(model)
       const agents = { "claude-code": { command: [PROGRAM], environment: environment(model) } }
-      await writeFile(path.join(world.project, "baton.json"), JSON.stringify({ agents }))
+      await world.configure({ agents })
       return { model, baton: await Baton.start({ world }) }
     },
   })

@@ -85,7 +85,7 @@ async function createWorld(model, name) {
   ]
   await writeFile(path.join(world.home, ".codex/config.toml"), lines.join("\n"))
   const config = { agents: { codex: { permission_mode: "bypass" } } }
-  await writeFile(path.join(world.project, "baton.json"), JSON.stringify(config))
+  await world.configure(config)
   return world
 }
 

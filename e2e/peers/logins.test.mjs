@@ -29,8 +29,7 @@ async function world(model) {
   const file = path.join(world.project, "opencode.json")
   const config = JSON.parse(await readFile(file, "utf8"))
   await writeFile(file, JSON.stringify({ ...config, enabled_providers: ["scripted", "nebius"] }))
-  const { code, stderr } = await world.run(["trust", "--data-dir", world.data])
-  assert.equal(code, 0, stderr)
+  await world.trust()
   // OpenCode would wait for a registry that is not there, unless its folders look installed.
   for (const folder of [path.join(world.project, ".opencode"), path.join(world.home, "config/opencode")]) {
     await mkdir(path.join(folder, "node_modules"), { recursive: true })

@@ -3,7 +3,6 @@
 
 import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
-import path from "node:path"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
 import { family, meet, scenes } from "./support/agent.mjs"
@@ -19,7 +18,7 @@ describe("OpenCode as an agent", () => {
       const model = await Model.start()
       const world = await createWorld(model)
       const settings = { command: opencode(), environment: environment(world), idle_seconds: 600 }
-      await writeFile(path.join(world.project, "baton.json"), JSON.stringify({ agents: { "opencode-agent": settings } }))
+      await world.configure({ agents: { "opencode-agent": settings } })
       return { model, baton: await Baton.start({ world }) }
     },
   })

@@ -36,8 +36,7 @@ const git = (server, ...args) => execFileSync("git", args, { cwd: server.world.p
 async function world(model, ...plugins) {
   const world = await createWorld(model, await pluginWorld(modules))
   await putPlugins(path.join(world.project, ".opencode/plugin"), ...plugins)
-  const { code, stderr } = await world.run(["trust", "--data-dir", world.data])
-  assert.equal(code, 0, stderr)
+  await world.trust()
   // OpenCode would wait for a registry that is not there, unless its folders look installed.
   for (const folder of [path.join(world.project, ".opencode"), path.join(world.home, "config/opencode")]) {
     await mkdir(path.join(folder, "node_modules"), { recursive: true })
@@ -117,7 +116,7 @@ describe("oh-my-opencode", () => {
     const place = path.join(world.data, `cache/plugins/packages/oh-my-opencode+${VERSION}`)
     await mkdir(place, { recursive: true })
     await symlink(modules, path.join(place, "node_modules"))
-    await world.run(["trust", "--data-dir", world.data])
+    await world.trust()
     baton = await startBaton(model, { world, env: { OMO_DISABLE_POSTHOG: "1", DO_NOT_TRACK: "1" } })
   })
   after(async () => {

@@ -69,6 +69,20 @@ export class World {
     return { code, signal, ...output }
   }
 
+  // Trusts the project, as its user would; or does what else `baton trust` is asked for.
+  async trust(...args) {
+    const { code, stdout, stderr } = await this.run(["trust", "--data-dir", this.data, ...args])
+    assert.equal(code, 0, stderr)
+    return stdout.trim()
+  }
+
+  // Writes the part of the user's own configuration that OpenCode does not know.
+  async configure(own) {
+    const folder = path.join(this.home, "config/opencode")
+    await mkdir(folder, { recursive: true })
+    await writeFile(path.join(folder, "baton.json"), JSON.stringify(own))
+  }
+
   async remove() {
     await rm(this.root, { recursive: true, force: true })
   }

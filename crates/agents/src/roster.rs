@@ -130,6 +130,7 @@ impl Roster {
 
     /// The same for a command that only an MCP server can know.
     async fn served(&self, input: &CommandInput) -> Result<Result<PromptInput, String>, Unresolved> {
+        self.mcp.ready().await;
         let served = self.mcp.prompts().await;
         let name = input.command.clone();
         if let Some(prompt) = served.iter().find(|prompt| prompt.name == name) {

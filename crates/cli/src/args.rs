@@ -42,7 +42,11 @@ pub(crate) enum Command {
         the user's own baton.json. Works with every OpenCode-compatible server."
     )]
     Channels(Channels),
-    /// Allow the plugins of a project to run, or no longer
+    /// Let the configuration of a project run programs and send secrets, or no longer
+    #[command(
+        after_help = "Plugins, MCP servers, other agents, addresses of providers and placeholders that a project's \
+        own configuration names count only in trusted directories. docs/trust.md lists them."
+    )]
     Trust(Trust),
     #[command(about = "Print the OpenAPI document")]
     Openapi,
@@ -169,6 +173,12 @@ pub(crate) struct Trust {
     /// Trust it no longer
     #[arg(long)]
     pub(crate) revoke: bool,
+    /// Only show whether it is trusted, and which parts of its configuration do not count
+    #[arg(long, conflicts_with_all = ["revoke", "list"])]
+    pub(crate) status: bool,
+    /// List the trusted directories
+    #[arg(long, conflicts_with_all = ["revoke", "directory"])]
+    pub(crate) list: bool,
     /// Directory for the database and everything else [default: by the XDG specification]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

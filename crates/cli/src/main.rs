@@ -58,7 +58,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
             Command::Check(options) => Box::pin(commands::check::check(options)).await,
             Command::Channels(options) => Box::pin(commands::channels::channels(options)).await,
             Command::Agents(options) => commands::agents::agents(options).await,
-            Command::Trust(options) => commands::trust::trust(&options),
+            Command::Trust(options) => commands::trust::trust(&options).await,
             Command::Openapi => commands::openapi::openapi(),
         }
     });

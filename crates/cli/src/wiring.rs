@@ -20,6 +20,7 @@ mod providers;
 mod settings;
 mod setup;
 mod shaping;
+pub(crate) mod trust;
 mod wakes;
 mod webhooks;
 
@@ -160,6 +161,12 @@ impl Engine {
     /// What the store has counted, for metrics.
     pub(crate) fn counted(&self) -> Arc<Counted> {
         Arc::new(Counted(self.store.stats()))
+    }
+
+    /// Begins to work in the directory that the server was started in. Returns what its user is told about parts of the
+    /// configuration that do not count.
+    pub(crate) async fn begin(&self) -> Option<String> {
+        self.instances.begin(&self.facts.directory).await
     }
 
     /// Tells plugins where the server listens, and nobody else.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{SessionId, agent::Agent, message::ModelRef, project::FileDiff};
+use protocol::{Extra, SessionId, agent::Agent, message::ModelRef, project::FileDiff, trust::Trust};
+use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{Client, Error};
+use crate::{CALL_TIMEOUT, Client, Error, connection::answer};
 
 /// What is read of the list of providers: names, and nothing that servers spell differently.
 #[derive(Deserialize)]
@@ -22,6 +23,21 @@ struct Provider {
 }
 
 impl Client {
+    /// Whether the user trusts the directory, and which parts of its configuration do not count. Baton only.
+    pub async fn trust(&self) -> Result<Trust, Error> {
+        self.get(&["trust"]).await
+    }
+
+    /// Trusts the directory and everything below it. Baton only.
+    pub async fn grant_trust(&self) -> Result<Trust, Error> {
+        self.post(&["trust"], &Extra::new()).await
+    }
+
+    /// Trusts the directory no longer. Baton only.
+    pub async fn revoke_trust(&self) -> Result<Trust, Error> {
+        answer(self.request(Method::DELETE, &["trust"]).timeout(CALL_TIMEOUT)).await
+    }
+
     /// The models that can be asked.
     pub async fn models(&self) -> Result<Vec<ModelRef>, Error> {
         let list: Providers = self.get(&["config", "providers"]).await?;

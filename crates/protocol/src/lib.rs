@@ -30,6 +30,7 @@ pub mod session;
 pub mod status;
 pub mod time;
 pub mod todo;
+pub mod trust;
 pub mod turn;
 pub mod wire_error;
 

@@ -11,10 +11,12 @@ use engine::{
 use futures::future::BoxFuture;
 use http::request::Parts;
 use protocol::{
+    Rest,
     agent::{Agent, Command},
     config::Skill,
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     provider::Provider,
+    trust::Trust,
     wire_error::{BadRequestKind, ConfigFault, NamedError, WireError},
 };
 use schemars::JsonSchema;
@@ -92,6 +94,26 @@ pub trait Instances: Send + Sync + fmt::Debug {
         directory: Option<&'a str>,
         change: Map<String, Value>,
     ) -> BoxFuture<'a, Result<Value, Unchanged>>;
+
+    /// Whether the user trusts a directory, and which parts of its configuration do not count.
+    fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
+        let trust = Trust {
+            directory: directory.to_owned(),
+            trusted: false,
+            by: None,
+            command: String::new(),
+            withheld: Vec::new(),
+            extra: Rest::NONE,
+        };
+        Box::pin(std::future::ready(Ok(trust)))
+    }
+
+    /// Trusts a directory, or no longer. It counts from the next prompt on; turns that are running keep what they have.
+    fn set_trust<'a>(&'a self, directory: &'a str, _trusted: bool) -> BoxFuture<'a, Result<(), Refused>> {
+        let message =
+            format!("{directory} cannot be trusted: this server keeps no list of trusted directories");
+        Box::pin(std::future::ready(Err(Refused(message))))
+    }
 
     /// Keeps a key or login for a provider, or removes it. From then on it counts everywhere.
     fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>>;

@@ -21,6 +21,7 @@ mod pty;
 mod question;
 mod session;
 mod sync;
+mod trust;
 mod tui;
 mod unbuilt;
 mod vcs;
@@ -41,6 +42,7 @@ pub(crate) fn table() -> Vec<Route> {
         permission::routes(),
         question::routes(),
         config::routes(),
+        trust::routes(),
         provider::routes(),
         instance::routes(),
         mcp::routes(),

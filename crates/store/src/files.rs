@@ -9,7 +9,7 @@
 //! - [`change`] changes it; [`amend`] is what plugins make of it.
 //! - [`instructions`] finds `AGENTS.md` and its like.
 //! - [`skills`] finds skills.
-//! - [`auth`] keeps keys and logins; [`trust`] keeps the directories whose plugins may run.
+//! - [`auth`] keeps keys and logins; [`trust`] keeps the directories that the user trusts, and [`Guard`] applies it.
 //! - [`permission`] turns what is written about permissions into rules.
 //! - [`Trace`] tells whether any of it was changed since.
 //! - [`redacted`] is a configuration as clients may see it.
@@ -20,6 +20,7 @@ mod change;
 mod document;
 mod entries;
 mod environment;
+mod guard;
 pub mod instructions;
 pub mod layers;
 mod markdown;
@@ -39,6 +40,7 @@ mod tighten;
 mod trace;
 pub mod trust;
 mod walk;
+mod withhold;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ pub use self::{
     change::{Unchanged, change},
     entries::commands,
     environment::Environment,
+    guard::Guard,
     layers::{Loaded, Site, load, load_user},
     places::{DATABASE, Homeless, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},

@@ -1,7 +1,7 @@
 //! MCP servers: programs and addresses that bring tools, resources and prompts along.
 //!
-//! [`Servers`] is a handle for one directory. Nothing is connected to before somebody needs it; then each server gets a
-//! task of its own, which connects, notices when the server dies or its tools change, and connects again. Nobody waits
+//! [`Servers`] is a handle for one directory. A turn, a command or [`Servers::start`] connects to the servers; looking at
+//! them does not, so that no call which only reads can start a program. Each connected server gets a task of its own, which connects, notices when the server dies or its tools change, and connects again. Nobody waits
 //! for it longer than [`limits::MCP_PATIENCE`]: a turn goes on without the tools of a server that is not there.
 //!
 //! A server's program is started through [`workspace::process`], which ends it with everything it has started. It does
@@ -84,9 +84,21 @@ impl Servers {
         Self(Arc::new(Inner { settings, servers }))
     }
 
-    /// How it is with each. Connects to those that nobody has needed yet, and waits a little for them.
-    pub async fn status(&self) -> BTreeMap<String, McpStatus> {
+    /// Begins to connect to every server that is not switched off, in the background.
+    pub fn start(&self) {
+        for server in self.all() {
+            server.start();
+        }
+    }
+
+    /// Connects to every server that is not switched off, and waits a little for them.
+    pub async fn ready(&self) {
         self.settle(limits::MCP_PATIENCE).await;
+    }
+
+    /// How it is with each. Waits a little for those that are connecting, and connects to none.
+    pub async fn status(&self) -> BTreeMap<String, McpStatus> {
+        self.wait(limits::MCP_PATIENCE).await;
         self.all().iter().map(|server| (server.name.clone(), server.status())).collect()
     }
 
@@ -120,9 +132,9 @@ impl Servers {
         }
     }
 
-    /// What there is to read, from every server.
+    /// What there is to read, from every server that is connected.
     pub async fn resources(&self) -> Vec<McpResource> {
-        self.settle(limits::MCP_PATIENCE).await;
+        self.wait(limits::MCP_PATIENCE).await;
         self.gather(|connected| async move { connected.resources().await }.boxed()).await
     }
 
@@ -137,9 +149,9 @@ impl Servers {
         self.connected(server).await?.read(uri).await
     }
 
-    /// The prompts there are, from every server.
+    /// The prompts there are, from every server that is connected.
     pub async fn prompts(&self) -> Vec<Prompt> {
-        self.settle(limits::MCP_PATIENCE).await;
+        self.wait(limits::MCP_PATIENCE).await;
         self.gather(|connected| async move { connected.prompts().await }.boxed()).await
     }
 
@@ -159,15 +171,19 @@ impl Servers {
 
     /// Connects to servers that nobody has needed yet and waits for those that are connecting. Who is not done by then?
     pub(super) async fn settle(&self, patience: Duration) -> Vec<String> {
+        self.start();
+        self.wait(patience).await;
         let servers = self.all();
-        for server in &servers {
-            server.start();
-        }
-        let settled = join_all(servers.iter().map(|server| server.settled()));
-        // Whoever is late is told of below.
-        let _ = timeout(patience, settled).await;
         let late = servers.iter().filter(|server| server.is_connecting());
         late.map(|server| server.name.clone()).collect()
+    }
+
+    /// Waits for servers that are connecting.
+    async fn wait(&self, patience: Duration) {
+        let servers = self.all();
+        let settled = join_all(servers.iter().map(|server| server.settled()));
+        // A server that is late is left out.
+        let _ = timeout(patience, settled).await;
     }
 
     /// The tools of the servers that are connected, those for resources included.

@@ -18,7 +18,11 @@ use crate::{
     environment,
     exit::{Exit, Failure},
     terminal,
-    wiring::external::{self, Candidate, site},
+    wiring::{
+        self,
+        external::{self, Candidate, site},
+        trust::{self, Standing},
+    },
 };
 
 /// How long a program may take to say its version.
@@ -59,8 +63,12 @@ pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
     let environment = Environment::capture();
     let unusable = |message: String| Failure::usage(format!("the configuration cannot be used\n{message}"));
-    let loaded =
-        load(&environment, &site(here.clone()).await).map_err(|error| unusable(error.to_string()))?;
+    let (places, site) = (wiring::places_in(None)?, site(here.clone()).await);
+    let guard = Standing::read(&places.data, &site, [].iter()).guard;
+    let loaded = load(&environment, &site, &guard).map_err(|error| unusable(error.to_string()))?;
+    if let Some(warning) = trust::warning(&site.directory, &loaded.withheld) {
+        terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));
+    }
     let candidates =
         external::candidates(&environment, &loaded.config).map_err(|invalid| unusable(invalid.message))?;
     let rows = join_all(candidates.iter().map(|candidate| row(&environment, &here, candidate))).await;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ::channels::gateway::Gateway;
+use owo_colors::OwoColorize;
 use server::{
     App, Router, metrics, router,
     security::{self, Policy},
@@ -102,10 +103,15 @@ async fn run(
 ) {
     let Serving { listener, admission, policy } = serving;
     let (router, terminals) = edge(&engine, policy);
+    let warning = engine.begin().await;
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "nobody was told where the server listens");
+    }
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
+        terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));
     }
     let chats = CancellationToken::new();
     let chatting = gateway.map(|gateway| {

@@ -1,47 +1,93 @@
-//! `baton trust`: whether the plugins of a project may run.
+//! `baton trust`: whether a project's configuration may run programs and send secrets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use store::files::{Places, trust};
+use store::files::{Environment, Places, auth::AuthFile, load, trust::Trust as Trusted};
 
 use crate::{
     args::Trust,
     exit::{Exit, Failure},
     terminal,
+    wiring::{
+        self,
+        external::site,
+        trust::{self, Standing},
+    },
 };
 
-/// Trusts a directory, or no longer. A server that runs notices it with the next prompt.
-pub(crate) fn trust(options: &Trust) -> Result<Exit, Failure> {
+/// Trusts a directory, or no longer, or shows what is trusted. A server that runs notices it with the next prompt.
+pub(crate) async fn trust(options: &Trust) -> Result<Exit, Failure> {
+    let places = wiring::places_in(options.data_dir.as_deref())?;
+    let said = if options.list {
+        list(&places)?
+    } else {
+        let directory = directory(options)?;
+        if options.status { status(&places, directory).await? } else { set(options, &places, &directory)? }
+    };
+    terminal::write(&said)
+        .map_err(|error| Failure::error(format!("the answer cannot be printed: {error}")))?;
+    Ok(Exit::Completed)
+}
+
+fn directory(options: &Trust) -> Result<PathBuf, Failure> {
     let directory = options.directory.as_deref().unwrap_or(Path::new("."));
     let shown = directory.display();
     let unusable = |error| Failure::usage(format!("{shown} cannot be used: {error}"));
-    let directory = match directory.canonicalize() {
-        Ok(directory) if !directory.is_dir() => {
-            return Err(Failure::usage(format!("{shown} is no directory")));
-        }
-        // What is gone can still be trusted no longer.
-        Err(_) if options.revoke => std::path::absolute(directory).map_err(unusable)?,
-        directory => directory.map_err(unusable)?,
-    };
-    let places = Places::find(options.data_dir.as_deref());
-    let data = places.map_err(|error| Failure::usage(error.to_string()))?.data;
-    let unreadable =
-        |error| Failure::error(format!("{} cannot be used: {error}", trust::Trust::file(&data).display()));
-    let mut trusted = trust::Trust::read(&data).map_err(unreadable)?;
-    let changed = if options.revoke { trusted.revoke(&directory) } else { trusted.grant(&directory) };
-    if changed {
-        trusted.write(&data).map_err(unreadable)?;
+    match directory.canonicalize() {
+        Ok(directory) if !directory.is_dir() => Err(Failure::usage(format!("{shown} is no directory"))),
+        // A directory that is gone can still be taken off the list.
+        Err(_) if options.revoke => std::path::absolute(directory).map_err(unusable),
+        directory => directory.map_err(unusable),
     }
+}
+
+fn unreadable(places: &Places, error: &std::io::Error) -> Failure {
+    Failure::error(format!("{} cannot be used: {error}", Trusted::file(&places.data).display()))
+}
+
+fn set(options: &Trust, places: &Places, directory: &Path) -> Result<String, Failure> {
+    let changed = trust::set(&places.data, directory, !options.revoke);
+    let changed = changed.map_err(|error| unreadable(places, &error))?;
+    let list = Trusted::read(&places.data).map_err(|error| unreadable(places, &error))?;
     let shown = directory.display();
-    let said = match (options.revoke, changed) {
-        (false, true) => format!("plugins of {shown} may run from now on"),
-        (false, false) => format!("plugins of {shown} may run already"),
-        (true, _) if trusted.covers(&directory) => {
-            format!("plugins of {shown} may still run, because a directory above it is trusted")
+    Ok(match (options.revoke, changed, list.covering(directory)) {
+        (false, true, _) => {
+            format!("{shown} is trusted from now on: its configuration may run programs and send secrets\n")
         }
-        (true, true) => format!("plugins of {shown} may not run any more"),
-        (true, false) => format!("plugins of {shown} were not allowed to run"),
+        (false, false, _) => format!("{shown} was trusted already\n"),
+        (true, _, Some(above)) => {
+            format!("{shown} is still trusted, because {} above it is trusted\n", above.display())
+        }
+        (true, true, None) => format!("{shown} is not trusted any more\n"),
+        (true, false, None) => format!("{shown} was not trusted\n"),
+    })
+}
+
+fn list(places: &Places) -> Result<String, Failure> {
+    let list = Trusted::read(&places.data).map_err(|error| unreadable(places, &error))?;
+    Ok(list.directories().map(|directory| format!("{}\n", directory.display())).collect())
+}
+
+/// Whether a directory is trusted, and the parts of its configuration that do not count.
+async fn status(places: &Places, directory: PathBuf) -> Result<String, Failure> {
+    let environment = Environment::capture();
+    let site = site(directory).await;
+    let logins = AuthFile::new(&environment, &places.data).read().map(|auth| auth.entries);
+    let standing = Standing::read(&places.data, &site, logins.unwrap_or_default().keys());
+    let loaded = load(&environment, &site, &standing.guard);
+    let loaded =
+        loaded.map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
+    let shown = site.directory.display();
+    let mut said = match &standing.by {
+        Some(by) if *by == site.directory => format!("{shown} is trusted\n"),
+        Some(by) => format!("{shown} is trusted, because {} is\n", by.display()),
+        None => format!("{shown} is not trusted\n"),
     };
-    terminal::line(&said).map_err(|error| Failure::error(error.to_string()))?;
-    Ok(Exit::Completed)
+    for part in &loaded.withheld {
+        said.push_str(&format!("does not count: {} ({}) in {}\n", part.key, part.kind, part.file));
+    }
+    if let Some(warning) = trust::warning(&site.directory, &loaded.withheld) {
+        terminal::note(&warning);
+    }
+    Ok(said)
 }

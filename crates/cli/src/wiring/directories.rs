@@ -4,9 +4,10 @@
 //! file it came from has changed. A turn keeps the setup it began with; the next prompt gets the new one.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     error::Error as StdError,
     io,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -24,6 +25,7 @@ use protocol::{
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     prompt::{CommandInput, PromptInput},
     provider::Provider,
+    trust::Trust,
 };
 use serde_json::{Map, Value};
 use server::{
@@ -42,6 +44,7 @@ use super::{
     plugins, providers,
     settings::{site, unusable},
     setup::Setup,
+    trust::{self, Standing},
 };
 
 /// Directories whose setup is kept. The one that was not used for longest goes first, unless a turn runs in it.
@@ -60,8 +63,10 @@ pub(crate) struct Directories {
     changes: Arc<Mutex<()>>,
     /// Counts what was asked for, to tell what was not asked for lately.
     uses: AtomicU64,
-    /// Directories where it was said that plugins are not run.
-    warned: Mutex<HashSet<String>>,
+    /// What was said in a directory about parts of its configuration that do not count.
+    warned: Mutex<HashMap<String, String>>,
+    /// Held by whoever changes the list of trusted directories.
+    trusting: Arc<Mutex<()>>,
 }
 
 /// The place for one directory's setup.
@@ -126,6 +131,7 @@ impl Directories {
             changes: Arc::default(),
             uses: AtomicU64::default(),
             warned: Mutex::default(),
+            trusting: Arc::default(),
         }
     }
 
@@ -162,19 +168,23 @@ impl Directories {
         let _ = self.ground.address.set(address.to_owned());
     }
 
-    /// Says once what is not run in a directory, when somebody works there.
+    /// Says once, and again when it changes, which parts of a directory's configuration do not count.
     fn warn(&self, session: &Session, setup: &Setup) {
-        let untrusted = &setup.plugins.untrusted;
-        if untrusted.is_empty()
-            || !self.warned.lock().is_ok_and(|mut warned| warned.insert(session.directory.clone()))
-        {
+        let Some(text) = setup.warning() else { return };
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.get(&session.directory) == Some(&text) {
             return;
         }
-        let place = Place {
-            directory: session.directory.as_str().into(),
-            project: session.project_id.as_str().into(),
-        };
-        plugins::complain(&self.ground.announcer, &place, &plugins::warning(&session.directory, untrusted));
+        plugins::complain(&self.ground.announcer, &place(session), &text);
+        warned.insert(session.directory.clone(), text);
+    }
+
+    /// Connects to the MCP servers of the directory that the server was started in, as a turn there would. Says which
+    /// parts of its configuration do not count.
+    pub(crate) async fn begin(&self, directory: &str) -> Option<String> {
+        let setup = self.setup(directory).await.ok()?;
+        setup.mcp.start();
+        setup.warning()
     }
 
     /// Ends what setups have started. Whoever is making one meanwhile has started nothing yet.
@@ -352,16 +362,52 @@ impl Instances for Directories {
                 None => None,
             };
             let (environment, changes) = (self.ground.environment.clone(), Arc::clone(&self.changes));
+            let data = self.ground.places.data.clone();
             let changed = spawn_blocking(move || {
                 // Nothing is guarded but the order, so there is nothing that a panic could have spoiled.
                 let _held = changes.lock().unwrap_or_else(PoisonError::into_inner);
-                files::change(&environment, site.as_ref(), &change)
+                let site = site.map(|site| {
+                    let logins = AuthFile::new(&environment, &data).read().map(|auth| auth.entries);
+                    let guard = Standing::read(&data, &site, logins.unwrap_or_default().keys()).guard;
+                    (site, guard)
+                });
+                files::change(&environment, site.as_ref().map(|(site, guard)| (site, guard)), &change)
             });
             match timeout(DEADLINE, changed).await {
                 Ok(Ok(Ok(loaded))) => Ok(redacted(&loaded.config)),
                 Ok(Ok(Err(error))) => Err(unchanged(&error)),
                 Ok(Err(error)) => Err(refused(&error).into()),
                 Err(_) => Err(late("changing the configuration").into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
+        async move {
+            let setup = self.setup(directory).await?;
+            let settings = &setup.settings;
+            Ok(settings.standing.told(&settings.site.directory, &settings.loaded.withheld))
+        }
+        .boxed()
+    }
+
+    fn set_trust<'a>(&'a self, directory: &'a str, trusted: bool) -> BoxFuture<'a, Result<(), Refused>> {
+        let (data, path) = (self.ground.places.data.clone(), PathBuf::from(directory));
+        let trusting = Arc::clone(&self.trusting);
+        let kept = spawn_blocking(move || {
+            // Nothing is guarded but the order, so there is nothing that a panic could have spoiled.
+            let _held = trusting.lock().unwrap_or_else(PoisonError::into_inner);
+            trust::set(&data, &path, trusted)
+        });
+        async move {
+            match timeout(DEADLINE, kept).await {
+                Ok(Ok(Ok(_))) => Ok(()),
+                Ok(Ok(Err(error))) => {
+                    Err(Refused(format!("the list of trusted directories cannot be written: {error}")))
+                }
+                Ok(Err(error)) => Err(Refused(error.to_string())),
+                Err(_) => Err(Refused(late("writing the list of trusted directories").message)),
             }
         }
         .boxed()

@@ -16,11 +16,14 @@ use protocol::{
     agent::Command,
     config::Config,
     mcp::{McpResource, McpStatus, McpTarget},
+    trust::{Withheld, WithheldKind, WithheldReason},
 };
 use server::{
     mcp::{McpServers, NoServer},
     project::Projects,
 };
+
+use super::trust;
 
 /// Tells clients that the tools of a server are others now.
 #[derive(Clone)]
@@ -66,34 +69,63 @@ pub(super) async fn servers(
 
 /// The servers, as routes want them.
 #[derive(Debug)]
-pub(super) struct Shown(pub(super) Servers);
+pub(super) struct Shown {
+    servers: Servers,
+    /// Servers of a project that are not started, because they need trust.
+    withheld: BTreeMap<String, McpStatus>,
+}
+
+impl Shown {
+    pub(super) fn new(servers: Servers, settings: &super::settings::Settings) -> Self {
+        let command = trust::command(&settings.site.directory);
+        let status = |part: &Withheld| {
+            let error = match part.reason {
+                WithheldReason::Untrusted => format!(
+                    "it is not used, because this directory is not trusted; if you trust it, run `{command}`"
+                ),
+                WithheldReason::Owner => format!(
+                    "it is not used, because another user owns {} or every user may write to it",
+                    part.file
+                ),
+            };
+            Some((trust::mcp_name(part)?, McpStatus::Failed { error }))
+        };
+        let servers_only = settings.loaded.withheld.iter().filter(|part| part.kind == WithheldKind::Mcp);
+        Self { servers, withheld: servers_only.filter_map(status).collect() }
+    }
+}
 
 impl McpServers for Shown {
     fn status(&self) -> BoxFuture<'_, BTreeMap<String, McpStatus>> {
-        self.0.status().boxed()
+        async {
+            let mut status = self.withheld.clone();
+            status.extend(self.servers.status().await);
+            status
+        }
+        .boxed()
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.has(name)
+        self.servers.has(name)
     }
 
     fn connect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
-        async { self.0.connect(name).await.map_err(|_| NoServer) }.boxed()
+        async { self.servers.connect(name).await.map_err(|_| NoServer) }.boxed()
     }
 
     fn disconnect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>> {
-        async { self.0.disconnect(name).await.map_err(|_| NoServer) }.boxed()
+        async { self.servers.disconnect(name).await.map_err(|_| NoServer) }.boxed()
     }
 
     fn add<'a>(&'a self, name: &'a str, config: McpTarget) -> BoxFuture<'a, ()> {
-        self.0.add(name, config).boxed()
+        self.servers.add(name, config).boxed()
     }
 
     fn resources(&self) -> BoxFuture<'_, Vec<McpResource>> {
-        self.0.resources().boxed()
+        self.servers.resources().boxed()
     }
 
     fn commands(&self) -> BoxFuture<'_, Vec<Command>> {
-        commands::served(&self.0).boxed()
+        commands::served(&self.servers).boxed()
     }
 }

@@ -42,8 +42,6 @@ pub(super) struct Plugins {
     written: Config,
     /// Those that may run.
     wanted: Vec<Plugin>,
-    /// Those of the project that the user has not allowed.
-    pub(super) untrusted: Vec<String>,
     /// Which process has had its say about the configuration and providers, if any has.
     heard: Option<u64>,
 }
@@ -62,13 +60,13 @@ impl Plugins {
     /// Starts the plugins of a directory, or goes on with those that run if nothing about them has changed.
     pub(super) async fn start(ground: &Ground, settings: &Settings, before: Option<&Self>) -> Self {
         let written = settings.loaded.config.clone();
-        let (wanted, untrusted) = allowed(settings);
+        let wanted = wanted(settings);
         let same = before.filter(|before| before.wanted == wanted && before.written == written);
         let (host, hooks) = match same.filter(|before| before.host.is_some()) {
             Some(before) => (before.host.clone(), before.hooks.clone()),
             None => start(ground, settings, &wanted).await,
         };
-        Self { host, hooks, written, wanted, untrusted, heard: None }
+        Self { host, hooks, written, wanted, heard: None }
     }
 
     /// Whether there are any that may run.
@@ -139,17 +137,12 @@ impl Plugins {
     }
 }
 
-/// The plugins that may run, and the names of those that may not.
-fn allowed(settings: &Settings) -> (Vec<Plugin>, Vec<String>) {
-    let (all, own) = (&settings.loaded.config.plugin, &settings.loaded.own_plugins);
+/// The plugins that are to run. Those of a project that is not trusted are no part of the configuration.
+fn wanted(settings: &Settings) -> Vec<Plugin> {
     if settings.environment.is_on("OPENCODE_PURE") {
-        return (Vec::new(), Vec::new());
+        return Vec::new();
     }
-    if settings.trusted {
-        return (all.clone(), Vec::new());
-    }
-    let untrusted = all.iter().filter(|plugin| !own.contains(plugin));
-    (own.clone(), untrusted.map(|plugin| plugin.spec.clone()).collect())
+    settings.loaded.config.plugin.clone()
 }
 
 /// Starts a host, if there is anything to host and a server it could talk to.
@@ -214,15 +207,6 @@ pub(super) fn complain(announcer: &Announcer, place: &Place, text: &str) {
     let failed =
         SessionFailed { session_id: None, error: Some(MessageError::unknown(text)), extra: Extra::new() };
     announcer.bus.publish(Some(place), &announcer.mint.event(EventBody::SessionError(failed)));
-}
-
-/// What is said where plugins of a project may not run.
-pub(super) fn warning(directory: &str, untrusted: &[String]) -> String {
-    format!(
-        "plugins of this project are not run, because you have not said that you trust it: {}. \
-         `baton trust {directory}` allows them",
-        untrusted.join(", ")
-    )
 }
 
 /// The tools of plugins in the hands of the native loop.

@@ -6,7 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use protocol::{config::Skill, login::Login};
+use protocol::{
+    config::Skill,
+    login::Login,
+    trust::{Withheld, WithheldKind, WithheldReason},
+};
 use server::instance::Invalid;
 use store::files::{
     self, Environment, Loaded, Problem, Site, Source, Trace, auth::AuthFile, load, skills, trust::Trust,
@@ -14,7 +18,7 @@ use store::files::{
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use super::ground::Ground;
+use super::{ground::Ground, trust::Standing};
 
 /// The environment, the place and the configuration that applies there.
 #[derive(Debug, Clone)]
@@ -25,8 +29,8 @@ pub(super) struct Settings {
     pub(super) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
     pub(super) logins: BTreeMap<String, Login>,
-    /// Whether the user has allowed the project's own plugins.
-    pub(super) trusted: bool,
+    /// Whether the user trusts the directory.
+    pub(super) standing: Standing,
     /// Where all of it was looked for.
     trace: Arc<Trace>,
 }
@@ -52,15 +56,19 @@ impl Settings {
         let auth = AuthFile::new(&environment, data);
         auth.trace(&mut trace);
         trace.note(&Trust::file(data));
-        let trusted = is_trusted(data, &site);
         let logins = logins(&auth);
-        let mut loaded = load(&environment, &site).map_err(|invalid| unusable(&invalid))?;
+        let standing = Standing::read(data, &site, logins.keys());
+        let mut loaded = load(&environment, &site, &standing.guard).map_err(|invalid| unusable(&invalid))?;
+        if !standing.guard.trusted {
+            hold_back_commits(&mut loaded, &site);
+        }
         let found = skills::find(&environment, &site, &loaded);
         warn(&loaded.warnings);
         warn(&found.warnings);
         trace.join(std::mem::take(&mut loaded.trace));
         trace.join(found.trace);
-        Ok(Self { environment, site, loaded, skills: found.skills, logins, trusted, trace: Arc::new(trace) })
+        let (skills, trace) = (found.skills, Arc::new(trace));
+        Ok(Self { environment, site, loaded, skills, logins, standing, trace })
     }
 
     /// Whether they would be read differently now.
@@ -79,14 +87,18 @@ pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
     Invalid { path, message: invalid.to_string() }
 }
 
-/// Whether plugins of a place may run. If that cannot be told, they may not.
-fn is_trusted(data: &Path, site: &Site) -> bool {
-    match Trust::read(data) {
-        Ok(trust) => trust.covers(&site.directory),
-        Err(error) => {
-            tracing::warn!(%error, "what you trust cannot be read, so nothing is trusted");
-            false
-        }
+/// Switches off commits that the user's own configuration asks for: a commit runs the hooks and filters of the
+/// repository.
+fn hold_back_commits(loaded: &mut Loaded, site: &Site) {
+    let in_repository = site.worktree.parent().is_some();
+    if loaded.config.auto_commit == Some(true) && in_repository {
+        loaded.config.auto_commit = Some(false);
+        loaded.withheld.push(Withheld {
+            file: site.worktree.join(".git").to_string_lossy().into_owned(),
+            key: "auto_commit".to_owned(),
+            kind: WithheldKind::Program,
+            reason: WithheldReason::Untrusted,
+        });
     }
 }
 

@@ -26,6 +26,7 @@ use super::{
     providers::{self, Providers},
     settings::Settings,
     shaping::Shaping,
+    trust,
 };
 
 /// Everything that follows from a directory's configuration. It never changes: when the configuration does,
@@ -113,7 +114,7 @@ impl Setup {
             None => external::runners(ground, &settings)?,
         };
         let shown = Instance {
-            mcp: Some(Arc::new(Shown(mcp.clone()))),
+            mcp: Some(Arc::new(Shown::new(mcp.clone(), &settings))),
             ..shown(ground, &settings, &providers, &external)
         };
         let (roster, native) = roster(ground, &settings, &shown, providers, mcp.clone(), external, &plugins);
@@ -123,6 +124,11 @@ impl Setup {
     /// Whether it would be made differently now.
     pub(super) async fn is_stale(&self, ground: &Ground) -> bool {
         self.plugins.is_stale(ground) || self.settings.is_stale().await
+    }
+
+    /// What a user is told about parts of the configuration that do not count.
+    pub(super) fn warning(&self) -> Option<String> {
+        trust::warning(&self.settings.site.directory, &self.settings.loaded.withheld)
     }
 
     /// Who looks on and may shape what happens in this directory.

@@ -32,8 +32,10 @@ async fn what_is_found_is_listed_with_its_version_and_login() {
     install(&world, "claude", "echo '2.1.197 (Claude Code)'");
     install(&world, "codex", "echo 'codex-cli 0.166.0'");
     install(&world, "gemini", "echo it is broken; exit 3");
+    let own = world.path("home/.config/opencode");
+    fs::create_dir_all(&own).unwrap();
     fs::write(
-        world.project().join("baton.json"),
+        own.join("baton.json"),
         json!({
             "agents": { "codex": { "environment": { "CODEX_API_KEY": "sk-secret-1" } } },
             "acp": { "mine": { "command": ["claude", "--acp"] }, "gone": { "command": ["/nowhere/gone"] } },

@@ -12,6 +12,7 @@ async fn git(world: &World, args: &[&str]) -> String {
 
 async fn repository(config: &str) -> World {
     let world = World::new();
+    world.trust();
     std::fs::write(world.project().join("baton.json"), config).unwrap();
     git(&world, &["init", "-q", "-b", "main"]).await;
     git(&world, &["config", "user.name", "Ada"]).await;

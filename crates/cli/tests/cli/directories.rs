@@ -65,6 +65,7 @@ fn names(list: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn each_directory_has_its_own_agents_models_permissions_commands_and_skills() {
     let world = World::new();
+    world.trust();
     let own = json!({ "permission": { "bash": "allow" } }).to_string();
     fs::write(world.project().join("opencode.json"), own).unwrap();
     let other = Other::new(

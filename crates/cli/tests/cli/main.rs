@@ -20,5 +20,6 @@ mod mcp;
 mod provider;
 mod run;
 mod serve;
+mod trust;
 mod webhooks;
 mod world;

@@ -24,6 +24,7 @@ fn configure(world: &World) -> String {
     let server = json!({ "type": "local", "command": ["bash", script, "plain"], "timeout": 30_000 });
     let config = json!({ "mcp": { "peer": server, "off": { "type": "remote", "url": "http://x.test", "enabled": false } } });
     fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+    world.trust();
     script
 }
 
@@ -32,7 +33,6 @@ async fn a_configured_server_is_connected_listed_and_ended_with_the_program() {
     let world = World::new();
     let script = configure(&world);
     let server = world.serve().await;
-    assert_eq!(mentioning(&script), 0, "nobody has asked yet");
     let status = until_connected(&server.calls).await;
     assert_eq!(status["off"], json!({ "status": "disabled" }));
     assert_eq!(mentioning(&script), 1);

@@ -19,19 +19,19 @@ const ANSWER: &str = "Hello from the fake.";
 
 /// One call: its head as it came, and its body.
 #[derive(Debug, Clone)]
-struct Call {
-    head: String,
+pub(crate) struct Call {
+    pub(crate) head: String,
     body: Value,
 }
 
 /// A server of the kind that many imitate.
-struct Fake {
-    url: String,
+pub(crate) struct Fake {
+    pub(crate) url: String,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Fake {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -44,7 +44,7 @@ impl Fake {
         Self { url, calls }
     }
 
-    fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 
@@ -56,6 +56,7 @@ impl Fake {
             "models": { "m": { "name": "M", "limit": { "context": 100_000, "output": 1000 } } },
         } } });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.trust();
         fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
     }
 }
@@ -241,6 +242,7 @@ async fn the_configured_key_goes_before_the_stored_one_and_that_before_the_envir
         });
         let config = json!({ "provider": { "fake": provider } });
         fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+        world.trust();
     };
     configure(json!({ "baseURL": fake.url }));
     assert_eq!(used().await, "sk-environment");
@@ -277,6 +279,7 @@ async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_s
     });
     let config = json!({ "provider": { "fake": provider } });
     fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+    world.trust();
     let server = world.serve().await;
     let session = server.calls.session().await.unwrap();
     let prompt = |provider: &str, model: &str| {

@@ -55,6 +55,12 @@ impl World {
         self.root.path().join(name)
     }
 
+    /// Trusts the project, as `baton trust` does.
+    pub(crate) fn trust(&self) {
+        let list = serde_json::json!({ "directories": [self.project()] });
+        std::fs::write(self.data().join("trusted.json"), list.to_string()).unwrap();
+    }
+
     /// The program, in the project and with nothing of the person who runs the tests.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_baton")), args)

@@ -180,7 +180,7 @@ fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     runtime::unpack(&home).map_err(|error| {
         Unopened::Hopeless(format!("its files cannot be written to {}: {error}", home.display()))
     })?;
-    let spec = runtime.spec(&home, &settings.directory).hide(&settings.hidden);
+    let spec = runtime.spec(&home).hide(&settings.hidden);
     let (companion, Pipes { input, output }) =
         process::start(&spec).map_err(|error| Unopened::Failed(error.to_string()))?;
     let (wire, incoming) = Wire::new(input, output);

@@ -66,10 +66,13 @@ impl Runtime {
         }
     }
 
-    /// How the host is started in a directory. Its packages are in `home`.
-    pub(super) fn spec(&self, home: &Path, directory: &Path) -> Spec {
+    /// How the host is started. Its packages are in `home`.
+    ///
+    /// It begins in its own folder and goes to the project's directory by itself: Bun runs the scripts that a
+    /// `bunfig.toml` in the current directory names, and reads its `.env`, before anything else.
+    pub(super) fn spec(&self, home: &Path) -> Spec {
         let (program, options) = self.program();
-        let mut spec = Spec::new("/bin/sh", directory, Duration::MAX).args(["-c", LAUNCH, "plugins"]);
+        let mut spec = Spec::new("/bin/sh", folder(home), Duration::MAX).args(["-c", LAUNCH, "plugins"]);
         spec = spec.args([program]).args(options).args([folder(home).join("host.mjs")]);
         // Bun looks there for packages that nobody installed beside a plugin. Node does not; `modules.mjs` does it.
         spec.environment.push(("NODE_PATH".into(), home.join("node_modules").into()));

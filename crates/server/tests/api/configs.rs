@@ -8,7 +8,7 @@ use engine::{
     ports::hooks::{Environment, HookPoint, Hooked, Hooks, ShellEnv},
 };
 use futures::future::{BoxFuture, ready};
-use protocol::{login::Login, provider::Provider};
+use protocol::{Rest, login::Login, provider::Provider, trust::Trust};
 use serde_json::{Map, Value, json};
 use server::{
     Instance, Instances,
@@ -24,6 +24,7 @@ type Asked = (Option<String>, Value);
 #[derive(Debug, Default)]
 struct Wiring {
     asked: Mutex<Vec<Asked>>,
+    trusted: Mutex<Option<String>>,
 }
 
 impl Instances for Wiring {
@@ -60,6 +61,23 @@ impl Instances for Wiring {
         };
         self.asked.lock().unwrap().push((directory.map(ToOwned::to_owned), change.into()));
         Box::pin(ready(answer))
+    }
+
+    fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
+        let by = self.trusted.lock().unwrap().clone();
+        Box::pin(ready(Ok(Trust {
+            directory: directory.to_owned(),
+            trusted: by.is_some(),
+            by,
+            command: format!("baton trust {directory}"),
+            withheld: Vec::new(),
+            extra: Rest::NONE,
+        })))
+    }
+
+    fn set_trust<'a>(&'a self, directory: &'a str, trusted: bool) -> BoxFuture<'a, Result<(), Refused>> {
+        *self.trusted.lock().unwrap() = trusted.then(|| directory.to_owned());
+        Box::pin(ready(Ok(())))
     }
 
     fn log_in<'a>(&'a self, _: &'a str, _: Option<Login>) -> BoxFuture<'a, Result<(), Refused>> {
@@ -147,6 +165,34 @@ async fn what_is_not_changed_is_told_and_not_announced() {
         told.extend(kinds.map(|event| event["type"].as_str().unwrap().to_owned()));
     }
     assert_eq!(told, ["server.instance.disposed", "global.disposed"]);
+}
+
+#[tokio::test]
+async fn trust_is_shown_granted_and_revoked_and_clients_are_told() {
+    let world = World::with(Arc::new(Wiring::default()));
+    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let here = world.directory();
+    let shown = |trusted: bool| {
+        let mut shown = json!({
+            "directory": here, "trusted": trusted, "command": format!("baton trust {here}"), "withheld": [],
+        });
+        if trusted {
+            shown["by"] = here.clone().into();
+        }
+        shown
+    };
+    assert_eq!(world.get("/trust").await, shown(false));
+    assert_eq!(world.expect(200, "POST", "/trust", None).await, shown(true));
+    assert_eq!(world.get("/trust").await, shown(true));
+    assert_eq!(world.expect(200, "DELETE", "/trust", None).await, shown(false));
+    world.expect(400, "POST", "/trust?directory=relative", None).await;
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
+        let kinds = frames.iter().map(|frame| serde_json::from_slice::<Value>(frame.json()).unwrap());
+        told.extend(kinds.map(|event| event["type"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(told, ["server.instance.disposed"; 2]);
 }
 
 #[tokio::test]

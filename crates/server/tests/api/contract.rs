@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::{document::operations, schema::Schemas};
 
 /// What Baton has and OpenCode has not.
-const ADDITIONS: [&str; 4] =
-    ["/doc", "/metrics", "/session/{sessionID}/turn", "/session/{sessionID}/continuation"];
+const ADDITIONS: [&str; 5] =
+    ["/doc", "/metrics", "/session/{sessionID}/turn", "/session/{sessionID}/continuation", "/trust"];
 
 fn contract() -> Vec<Value> {
     let contract: Value = serde_json::from_str(include_str!("../fixtures/opencode-contract.json")).unwrap();

@@ -14,7 +14,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
 
 use super::{
-    Environment, Invalid, Loaded, Position, Problem, Site, Source, document,
+    Environment, Guard, Invalid, Loaded, Position, Problem, Site, Source, document,
     layers::{self, Draft, MAX_BYTES, OWN_KEYS},
     replace::{OWNER_ONLY, replace},
     walk,
@@ -49,7 +49,7 @@ pub enum Unchanged {
 /// it amounts to. Only one caller at a time may do so.
 pub fn change(
     environment: &Environment,
-    site: Option<&Site>,
+    site: Option<(&Site, &Guard)>,
     change: &Map<String, Value>,
 ) -> Result<Loaded, Unchanged> {
     if let Some(own) = OWN_KEYS.into_iter().find(|key| change.contains_key(*key)) {
@@ -58,7 +58,7 @@ pub fn change(
         return Err(Unchanged::Refused(message));
     }
     let path = match site {
-        Some(site) => of_project(environment, site)?,
+        Some((site, _)) => of_project(environment, site)?,
         None => of_user(environment)?,
     };
     let failed = |source| Unchanged::File { path: path.clone(), source };
@@ -70,7 +70,7 @@ pub fn change(
     }
     let draft = Draft { path: &path, text: &new };
     let loaded = match site {
-        Some(site) => layers::load_with(environment, site, Some(draft)),
+        Some((site, guard)) => layers::load_with(environment, site, guard, Some(draft)),
         None => layers::load_user_with(environment, Some(draft)),
     };
     let loaded = loaded.map_err(Unchanged::Invalid)?;

@@ -45,6 +45,8 @@ pub(super) enum Kind {
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
+    /// A value that held a placeholder which may not be filled in. It fits everywhere and has no value.
+    Withheld,
 }
 
 /// A key of a map, where it was written, and its value.
@@ -56,17 +58,19 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// The value alone. Of keys that were written twice the last one counts.
+    /// The value alone. Of keys that were written twice the last one counts; those that are withheld do not.
     pub(super) fn into_value(self) -> Value {
+        let counts = |node: &Self| node.kind != Kind::Withheld;
         match self.kind {
-            Kind::Null => Value::Null,
+            Kind::Null | Kind::Withheld => Value::Null,
             Kind::Switch(switch) => Value::Bool(switch),
             Kind::Number(number) => Value::Number(number),
             Kind::Text(text) => Value::String(text),
-            Kind::List(items) => items.into_iter().map(Self::into_value).collect(),
+            Kind::List(items) => items.into_iter().filter(counts).map(Self::into_value).collect(),
             Kind::Map(entries) => Value::Object(
                 entries
                     .into_iter()
+                    .filter(|entry| counts(&entry.value))
                     .map(|entry| (entry.name, entry.value.into_value()))
                     .collect::<Map<_, _>>(),
             ),

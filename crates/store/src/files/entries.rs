@@ -3,7 +3,10 @@
 //! The path below the directory is the name (`agent/review/security.md` is the agent `review/security`), unless
 //! the front matter has another. What is in them is merged like the same keys of a configuration file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use protocol::{
     Extra,
@@ -23,6 +26,8 @@ use super::{
 pub(super) struct Entries {
     /// In the form of a configuration.
     pub(super) config: Map<String, Value>,
+    /// The files of entries, by key and name.
+    pub(super) origins: BTreeMap<(String, String), PathBuf>,
     /// The files that were read.
     pub(super) read: Vec<PathBuf>,
     /// What is wrong with them.
@@ -97,6 +102,7 @@ impl Entries {
             return self.wrong.push(Problem::about(&source, None, message));
         };
         complete(&mut entry, page.body);
+        self.origins.insert((key.to_owned(), name.clone()), path.to_owned());
         let entries = self.config.entry(key).or_insert_with(|| json!({}));
         if let Some(entries) = entries.as_object_mut() {
             entries.insert(name, Value::Object(entry));

@@ -18,6 +18,9 @@
 //! for, `baton.json` and `baton.jsonc` beside it come right after it and take the same keys; they are the place
 //! for those that OpenCode would refuse.
 //!
+//! The project's files may be somebody else's. Those of their parts that run programs or send secrets count only if the
+//! user trusts the directory ([`Guard`]); [`Loaded::withheld`] lists those that do not.
+//!
 //! What OpenCode loads over the network is left out: configuration that a `wellknown` login points to, and that
 //! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
 //! written back while it is read.
@@ -29,12 +32,18 @@
 //! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
 //! OpenCode ignores them.
 
+mod held;
+
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
-use protocol::config::{Config, Plugin};
+use protocol::{
+    config::Config,
+    trust::{Withheld, WithheldKind},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -42,13 +51,15 @@ use super::{
     Environment, Raw, Trace,
     document::{self, Kind, Lines, Node},
     entries,
+    guard::Guard,
     merge::{merge, merge_value},
     normal, plugin,
     problem::{Invalid, Problem, Source},
     schema,
-    substitute::substitute,
+    substitute::{Substituted, conceal, substitute},
     tighten::{self, Claim},
     walk,
+    withhold::{self, Part},
 };
 
 /// The largest file that is read, also for a `{file:path}`.
@@ -89,8 +100,8 @@ pub struct Loaded {
     pub config: Config,
     /// The same, as it was written.
     pub raw: Raw,
-    /// The plugins there would be without the project's configuration, which may be somebody else's.
-    pub own_plugins: Vec<Plugin>,
+    /// Parts of the project's files that do not count, because they need trust.
+    pub withheld: Vec<Withheld>,
     /// The files it was read from, in order. Files that `{file:path}` put in are among them.
     pub read: Vec<PathBuf>,
     /// The configuration directories, in order; also where skills are looked for.
@@ -111,8 +122,8 @@ pub(super) struct Draft<'a> {
 }
 
 /// Reads the configuration for a place of work. It reads files and so may block for a moment.
-pub fn load(environment: &Environment, site: &Site) -> Result<Loaded, Invalid> {
-    load_with(environment, site, None)
+pub fn load(environment: &Environment, site: &Site, guard: &Guard) -> Result<Loaded, Invalid> {
+    load_with(environment, site, guard, None)
 }
 
 /// Reads the user's own files only: what counts everywhere.
@@ -128,7 +139,8 @@ pub(super) fn ignores_projects(environment: &Environment) -> bool {
 pub(super) fn load_user_with(environment: &Environment, draft: Option<Draft<'_>>) -> Result<Loaded, Invalid> {
     let directory = environment.config_dir().unwrap_or_default();
     let site = Site { worktree: directory.clone(), directory };
-    let mut loader = Loader::new(environment, &site, draft);
+    let guard = Guard::default();
+    let mut loader = Loader::new(environment, &site, &guard, draft);
     loader.user();
     loader.finish()
 }
@@ -136,31 +148,27 @@ pub(super) fn load_user_with(environment: &Environment, draft: Option<Draft<'_>>
 pub(super) fn load_with(
     environment: &Environment,
     site: &Site,
+    guard: &Guard,
     draft: Option<Draft<'_>>,
 ) -> Result<Loaded, Invalid> {
-    let mut loader = Loader::new(environment, site, draft);
-    loader.user();
-    loader.chosen();
-    loader.project();
-    loader.directories();
-    loader.content();
-    if let Some(managed) = &environment.managed {
-        loader.directory(managed);
-    }
-    loader.permission();
+    let mut loader = Loader::new(environment, site, guard, draft);
+    loader.layers();
     loader.finish()
 }
 
 struct Loader<'a> {
     environment: &'a Environment,
     site: &'a Site,
+    guard: &'a Guard,
     /// Stands for a file.
     draft: Option<Draft<'a>>,
     merged: Map<String, Value>,
     /// Whether what is read is the project's.
     in_project: bool,
-    /// Plugins that are not the project's.
-    own_plugins: Vec<Value>,
+    /// Whether the project's files are left out.
+    skips_project: bool,
+    /// Providers that the user's own layers configure, once that was asked for.
+    own_providers: OnceCell<BTreeSet<String>>,
     /// The project's values for the keys that it may only tighten.
     claims: Vec<Claim>,
     loaded: Loaded,
@@ -168,10 +176,33 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(environment: &'a Environment, site: &'a Site, draft: Option<Draft<'a>>) -> Self {
-        let (merged, loaded, wrong) = (Map::new(), Loaded::default(), Vec::new());
-        let (in_project, own_plugins, claims) = (false, Vec::new(), Vec::new());
-        Self { environment, site, draft, merged, in_project, own_plugins, claims, loaded, wrong }
+    fn new(environment: &'a Environment, site: &'a Site, guard: &'a Guard, draft: Option<Draft<'a>>) -> Self {
+        Self {
+            environment,
+            site,
+            guard,
+            draft,
+            merged: Map::new(),
+            in_project: false,
+            skips_project: ignores_projects(environment),
+            own_providers: OnceCell::new(),
+            claims: Vec::new(),
+            loaded: Loaded::default(),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// Reads every layer.
+    fn layers(&mut self) {
+        self.user();
+        self.chosen();
+        self.project();
+        self.directories();
+        self.content();
+        if let Some(managed) = &self.environment.managed {
+            self.directory(managed);
+        }
+        self.permission();
     }
 
     fn user(&mut self) {
@@ -194,8 +225,10 @@ impl<'a> Loader<'a> {
     fn project(&mut self) {
         let mut directories = self.project_directories();
         directories.reverse();
-        self.in_project = true;
+        let user = self.environment.config_dir();
         for directory in directories {
+            // Somebody may work in the directory with their own configuration.
+            self.in_project = user.as_ref() != Some(&directory);
             self.directory(&directory);
         }
         self.in_project = false;
@@ -257,10 +290,8 @@ impl<'a> Loader<'a> {
         normal::finish(&mut self.merged, self.environment);
         if self.wrong.is_empty() {
             let raw = Raw(self.merged.clone());
-            let own_plugins: Result<_, _> = self.own_plugins.into_iter().map(Plugin::deserialize).collect();
-            let config = Config::deserialize(Value::Object(self.merged));
-            match config.and_then(|config| Ok((config, own_plugins?))) {
-                Ok((config, own_plugins)) => return Ok(Loaded { config, raw, own_plugins, ..self.loaded }),
+            match Config::deserialize(Value::Object(self.merged)) {
+                Ok(config) => return Ok(Loaded { config, raw, ..self.loaded }),
                 // What serde has to say might repeat a secret.
                 Err(_) => {
                     self.wrong.push(Problem::about(&Source::Merged, None, "the layers do not fit together"));
@@ -272,7 +303,7 @@ impl<'a> Loader<'a> {
 
     /// The directories of the project, the nearest first; none if they are not to be looked at.
     fn project_directories(&self) -> Vec<PathBuf> {
-        if ignores_projects(self.environment) {
+        if self.skips_project {
             return Vec::new();
         }
         walk::upwards(&self.site.directory, &self.site.worktree).map(Path::to_path_buf).collect()
@@ -287,36 +318,36 @@ impl<'a> Loader<'a> {
 
     /// The other files of a configuration directory.
     fn entries(&mut self, directory: &Path) {
-        let entries = entries::read(directory);
+        let mut entries = entries::read(directory);
+        self.hold_back_entries(&mut entries);
         merge(&mut self.merged, entries.config);
         self.loaded.read.extend(entries.read);
         self.loaded.warnings.extend(entries.odd);
         self.loaded.trace.join(entries.trace);
         self.wrong.extend(entries.wrong);
-        let plugins = self.scripts(directory, ["plugin", "plugins"]);
+        let plugins = self.scripts(directory, ["plugin", "plugins"], WithheldKind::Plugin);
         let plugins: Vec<Value> = plugins.iter().map(|path| plugin::address(path).into()).collect();
         if !plugins.is_empty() {
-            self.note_plugins(&plugins);
             merge(&mut self.merged, Map::from_iter([("plugin".to_owned(), plugins.into())]));
         }
-        let tools = self.scripts(directory, ["tool", "tools"]);
+        let tools = self.scripts(directory, ["tool", "tools"], WithheldKind::Tool);
         self.loaded.tools.extend(tools);
     }
 
-    /// Remembers whose plugins these are.
-    fn note_plugins(&mut self, plugins: &[Value]) {
-        if !self.in_project {
-            plugin::append(&mut self.own_plugins, plugins.to_vec());
-        }
-    }
-
     /// The scripts in folders of a directory.
-    fn scripts(&mut self, directory: &Path, folders: [&str; 2]) -> Vec<PathBuf> {
+    fn scripts(&mut self, directory: &Path, folders: [&str; 2], kind: WithheldKind) -> Vec<PathBuf> {
         let script =
             |path: &Path| path.extension().is_some_and(|extension| extension == "ts" || extension == "js");
         let trace = &mut self.loaded.trace;
         let found = |folder: &str| walk::traced_files(&directory.join(folder), 1, &script, trace);
-        folders.into_iter().flat_map(found).collect()
+        let mut scripts: Vec<PathBuf> = folders.into_iter().flat_map(found).collect();
+        scripts.retain(|path| {
+            let Some(reason) = self.refusal(path) else { return true };
+            let key = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.hold_back(path, reason, Part { key, kind });
+            false
+        });
+        scripts
     }
 
     /// Adds a file, and tells whether there is one.
@@ -340,6 +371,38 @@ impl<'a> Loader<'a> {
 
     /// Adds a text. Paths in it are relative to `from`.
     fn text(&mut self, text: &str, source: &Source, from: &Path) {
+        let refusal = match source {
+            Source::File(path) => self.refusal(path).map(|reason| (path.clone(), reason)),
+            _ => None,
+        };
+        let lines = Lines::of(text);
+        let filled = match refusal {
+            Some(_) => conceal(text),
+            None => self.filled(text, &lines, source, from),
+        };
+        let locate = |offset| lines.position(filled.origin(offset));
+        let Some(mut node) = self.parsed(&filled.text, &locate, source) else { return };
+        let held = if refusal.is_some() { withhold::placeholders(&mut node) } else { Vec::new() };
+        self.warn_of_own_keys(&node, source);
+        let claims = if self.in_project { tighten::claims(&node, source) } else { Vec::new() };
+        if !self.fits(&node, &schema::CONFIGURATION, source) {
+            return;
+        }
+        let Value::Object(mut layer) = node.into_value() else { return };
+        if let Some((file, reason)) = refusal {
+            self.split(&mut layer, held, &file, reason);
+        }
+        normal::layer(&mut layer, self.environment, from);
+        self.hold_back_plugins(&mut layer);
+        if self.in_project {
+            tighten::remove(&mut layer);
+            self.claims.extend(claims);
+        }
+        merge(&mut self.merged, layer);
+    }
+
+    /// A text with variables and files put in. What cannot be put in is remembered.
+    fn filled(&mut self, text: &str, lines: &Lines<'_>, source: &Source, from: &Path) -> Substituted {
         let (environment, trace) = (self.environment, RefCell::new(&mut self.loaded.trace));
         let read = |path: &Path| {
             trace.borrow_mut().note(path);
@@ -349,34 +412,17 @@ impl<'a> Loader<'a> {
                 checked.and_then(|()| walk::read(path, MAX_BYTES)).and_then(|text| text.ok_or_else(missing));
             text.map_err(|error| walk::reason(&error))
         };
-        let lines = Lines::of(text);
-        let substituted = substitute(text, self.environment, from, &read);
-        self.loaded.read.extend(substituted.files.iter().cloned());
-        for (offset, name) in &substituted.unset {
+        let filled = substitute(text, self.environment, from, &read);
+        self.loaded.read.extend(filled.files.iter().cloned());
+        for (offset, name) in &filled.unset {
             let message = format!("the variable {name} is not set, so nothing is put in for it");
             self.loaded.warnings.push(Problem::about(source, Some(lines.position(*offset)), message));
         }
-        for (offset, path, reason) in &substituted.unread {
+        for (offset, path, reason) in &filled.unread {
             let message = format!("the file {} cannot be put in: {reason}", path.display());
             self.wrong.push(Problem::about(source, Some(lines.position(*offset)), message));
         }
-        let locate = |offset| lines.position(substituted.origin(offset));
-        let Some(node) = self.parsed(&substituted.text, &locate, source) else { return };
-        self.warn_of_own_keys(&node, source);
-        let claims = if self.in_project { tighten::claims(&node, source) } else { Vec::new() };
-        if self.fits(&node, &schema::CONFIGURATION, source)
-            && let Value::Object(mut layer) = node.into_value()
-        {
-            normal::layer(&mut layer, self.environment, from);
-            if let Some(Value::Array(plugins)) = layer.get("plugin") {
-                self.note_plugins(plugins);
-            }
-            if self.in_project {
-                tighten::remove(&mut layer);
-                self.claims.extend(claims);
-            }
-            merge(&mut self.merged, layer);
-        }
+        filled
     }
 
     fn parsed(

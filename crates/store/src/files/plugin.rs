@@ -3,7 +3,11 @@
 //! An entry is the name of a package (`name@version`), a path or a `file://` address; or a pair of that and
 //! settings. The same package, or the same file, counts once: the last entry wins and takes its place.
 
-use std::path::Path;
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
@@ -35,6 +39,21 @@ fn identity(entry: &Value) -> Option<&str> {
     // A scope begins with the sign that otherwise begins a version.
     let version = spec.rfind('@').filter(|at| *at > 0 && !spec.starts_with("file://"));
     version.map_or(Some(spec), |at| spec.get(..at))
+}
+
+/// The file of a plugin whose path is resolved; nothing for a package.
+pub(super) fn file(entry: &Value) -> Option<PathBuf> {
+    let address = identity(entry)?.strip_prefix("file://")?;
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address;
+    while let Some((plain, encoded)) = rest.split_once('%') {
+        bytes.extend(plain.bytes());
+        let byte = encoded.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.extend(byte.or(Some(b'%')));
+        rest = encoded.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    bytes.extend(rest.bytes());
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 /// Makes paths in a list of plugins absolute, so that it no longer matters which file they are from.
@@ -81,6 +100,15 @@ mod tests {
         for (entry, expected) in cases {
             assert_eq!(identity(&entry), Some(expected), "{entry}");
         }
+    }
+
+    #[test]
+    fn the_file_of_a_plugin_is_found_again() {
+        for path in ["/p/a b.ts", "/p/100%.ts", "/p/ü.ts"] {
+            assert_eq!(file(&json!(address(Path::new(path)))), Some(path.into()));
+        }
+        assert_eq!(file(&json!(["file:///odd%zz%", {}])), Some("/odd%zz%".into()));
+        assert_eq!(file(&json!("one@1")), None);
     }
 
     #[test]

@@ -134,6 +134,9 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn node(&self, schema: &Value, node: &Node, key: &str, out: &mut Vec<Finding>) {
+        if node.kind == Kind::Withheld {
+            return;
+        }
         let schema = self.resolve(schema);
         let finding = |what| Finding { at: node.at, key: key.to_owned(), what, wrong: true };
         if let Some(choices) = choices(schema) {
@@ -299,6 +302,7 @@ const TEXT: &str = "text";
 const SWITCH: &str = "true or false";
 const NUMBER: &str = "a number";
 const NOTHING: &str = "null";
+const WITHHELD: &str = "a withheld value";
 
 fn called(node: &Node) -> &'static str {
     match node.kind {
@@ -308,6 +312,7 @@ fn called(node: &Node) -> &'static str {
         Kind::Text(_) => TEXT,
         Kind::List(_) => LIST,
         Kind::Map(_) => MAP,
+        Kind::Withheld => WITHHELD,
     }
 }
 
@@ -374,7 +379,7 @@ fn bound(schema: &Value, number: &serde_json::Number) -> Option<String> {
 }
 
 /// A path with one more step.
-fn joined(key: &str, name: &str) -> String {
+pub(super) fn joined(key: &str, name: &str) -> String {
     let plain =
         !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-$".contains(letter));
     match (key.is_empty(), plain) {

@@ -4,6 +4,9 @@
 //! (`"port": {env:PORT}`). What is put in is escaped, so it can end neither a string nor a line. Comments are
 //! left alone. A variable that is not set is empty; a file that cannot be read is an error.
 //!
+//! In a text that is not trusted nothing is read: [`conceal`] puts a mark in the place of each reference, and the values
+//! that hold a mark do not count.
+//!
 //! Problems found later are at offsets of the new text; [`Substituted::origin`] tells where that was in the
 //! old one.
 
@@ -14,6 +17,10 @@ use std::{
 };
 
 use super::Environment;
+
+/// Stands for a reference that is not filled in. A text that contains it by itself is withheld like one that held a
+/// reference, so it need not be secret.
+pub(super) const MARK: &str = "\u{e000}withheld\u{e000}";
 
 /// A text with everything put in.
 #[derive(Debug)]
@@ -62,6 +69,24 @@ pub(super) fn substitute(
     from: &Path,
     read: &dyn Fn(&Path) -> Result<String, String>,
 ) -> Substituted {
+    replace(text, environment, &mut |at, _, reference, out| {
+        escaped(&reference.value(at, environment, from, read, out))
+    })
+}
+
+/// Puts a mark in the place of every reference, and reads nothing.
+pub(super) fn conceal(text: &str) -> Substituted {
+    replace(text, &Environment::default(), &mut |_, part, _, _| {
+        if part == Part::Quoted { MARK.to_owned() } else { format!("\"{MARK}\"") }
+    })
+}
+
+/// Replaces every reference by what `fill` says.
+fn replace(
+    text: &str,
+    environment: &Environment,
+    fill: &mut dyn FnMut(usize, Part, &Reference, &mut Substituted) -> String,
+) -> Substituted {
     let mut out = Substituted {
         text: String::with_capacity(text.len()),
         replaced: Vec::new(),
@@ -78,8 +103,8 @@ pub(super) fn substitute(
             .flatten();
         if let Some(reference) = reference {
             let start = out.text.len();
-            let value = reference.value(at, environment, from, read, &mut out);
-            out.text.push_str(&escaped(&value));
+            let value = fill(at, part, &reference, &mut out);
+            out.text.push_str(&value);
             out.replaced.push(Replaced { new: (start, out.text.len()), old: (at, at + reference.length) });
             while letters.next_if(|(next, _)| *next < at + reference.length).is_some() {}
             continue;
@@ -246,6 +271,23 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(run(text).text, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_trusted_gets_marks_instead_of_values() {
+        let cases = [
+            (r#"{"a":"x {env:PORT}"}"#, format!(r#"{{"a":"x {MARK}"}}"#)),
+            (r#"{"a":{env:PORT}}"#, format!(r#"{{"a":"{MARK}"}}"#)),
+            (r#"["{file:/secret}"]"#, format!(r#"["{MARK}"]"#)),
+            (r#"["{file:{env:HOME}}"]"#, format!(r#"["{{file:{MARK}}}"]"#)),
+            (r#"["{file:{env:HOME}/x}"]"#, format!(r#"["{MARK}"]"#)),
+            ("// {env:PORT}\n[1]", "// {env:PORT}\n[1]".to_owned()),
+        ];
+        for (text, expected) in cases {
+            let out = conceal(text);
+            assert_eq!(out.text, expected, "{text}");
+            assert!(out.files.is_empty() && out.unset.is_empty() && out.unread.is_empty());
         }
     }
 

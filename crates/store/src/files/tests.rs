@@ -7,6 +7,7 @@ mod errors;
 mod instructions;
 mod layers;
 mod skills;
+mod trust;
 
 use std::{
     fs,
@@ -16,7 +17,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Environment, Invalid, Loaded, Problem, Site, load, redacted};
+use super::{Environment, Guard, Invalid, Loaded, Problem, Site, load, redacted};
 
 /// A disk with a home (`me`), a repository (`project`) and a directory in it to work in (`project/sub`).
 struct World {
@@ -62,7 +63,12 @@ impl World {
     }
 
     fn load(&self) -> Result<Loaded, Invalid> {
-        load(&self.environment, &self.site())
+        load(&self.environment, &self.site(), &Guard::trusting())
+    }
+
+    /// What is loaded in a directory that the user does not trust.
+    fn load_untrusted(&self) -> Loaded {
+        load(&self.environment, &self.site(), &Guard::strict()).unwrap()
     }
 
     /// What a configuration amounts to, as clients see it.

@@ -20,13 +20,16 @@ struct Look {
     changed: (i64, i64),
     size: u64,
     number: u64,
+    /// Whose it is and who may write to it: this decides whether a project's file is trusted.
+    owner: (u32, u32),
 }
 
 impl Look {
     fn at(path: &Path) -> Option<Self> {
         let facts = fs::metadata(path).ok()?;
         let changed = (facts.mtime(), facts.mtime_nsec());
-        Some(Self { changed, size: facts.len(), number: facts.ino() })
+        let owner = (facts.uid(), facts.mode());
+        Some(Self { changed, size: facts.len(), number: facts.ino(), owner })
     }
 }
 

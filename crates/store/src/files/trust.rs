@@ -1,8 +1,8 @@
-//! Directories whose own plugins may run.
+//! The directories that the user trusts.
 //!
-//! A plugin is a program, and a project's configuration can name one: whoever opens somebody else's project would run
-//! it. So the plugins of a project run only where the user has said that they may. What is said of a directory holds
-//! for everything below it.
+//! A project's configuration can name programs to run and addresses to send keys to, and a project may be somebody
+//! else's. So these parts count only in directories that the user has trusted ([`super::Guard`]). Trust in a directory
+//! holds for everything below it.
 
 use std::{
     collections::BTreeSet,
@@ -45,9 +45,14 @@ impl Trust {
         replace(&Self::file(data), &text, OWNER_ONLY)
     }
 
-    /// Whether plugins of a directory may run: it is trusted, or one above it is.
-    pub fn covers(&self, directory: &Path) -> bool {
-        directory.ancestors().any(|above| self.directories.contains(above))
+    /// The trusted directory that covers a directory: the directory itself or the nearest one above it.
+    pub fn covering<'d>(&self, directory: &'d Path) -> Option<&'d Path> {
+        directory.ancestors().find(|above| self.directories.contains(*above))
+    }
+
+    /// Every trusted directory, in order.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(PathBuf::as_path)
     }
 
     /// Trusts a directory; whether that is new.
@@ -70,20 +75,22 @@ mod tests {
     fn trust_holds_for_everything_below_until_it_is_revoked() {
         let data = tempfile::tempdir().unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        assert!(!trust.covers(Path::new("/people/ada/a")));
+        assert_eq!(trust.covering(Path::new("/people/ada/a")), None);
         assert!(trust.grant(Path::new("/people/ada/a")) && !trust.grant(Path::new("/people/ada/a")));
         trust.write(data.path()).unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        for (directory, covered) in [
-            ("/people/ada/a", true),
-            ("/people/ada/a/b/c", true),
-            ("/people/ada", false),
-            ("/people/ada/ab", false),
+        let granted = Path::new("/people/ada/a");
+        for (directory, by) in [
+            ("/people/ada/a", Some(granted)),
+            ("/people/ada/a/b/c", Some(granted)),
+            ("/people/ada", None),
+            ("/people/ada/ab", None),
         ] {
-            assert_eq!(trust.covers(Path::new(directory)), covered, "{directory}");
+            assert_eq!(trust.covering(Path::new(directory)), by, "{directory}");
         }
+        assert_eq!(trust.directories().collect::<Vec<_>>(), [granted]);
         assert!(trust.revoke(Path::new("/people/ada/a")) && !trust.revoke(Path::new("/people/ada/a")));
-        assert!(!trust.covers(Path::new("/people/ada/a")));
+        assert_eq!(trust.covering(granted), None);
         let mode = Trust::file(data.path()).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -1,5 +1,11 @@
 //! Calling git.
+//!
+//! A repository can make git run programs: hooks, a file system monitor, filters, external differences and text
+//! conversions, verifiers of signatures. The configuration that names them lies in the repository and may be somebody
+//! else's, and many calls happen because a client only looks at a directory. So every call gets [`SETTINGS`], which
+//! nothing in a repository overrides, and calls that compare files get [`without_filters`], too.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +16,26 @@ use crate::process::{self, Bounds, Exit, Spec};
 
 /// Variables that would make git talk about another repository than the one that was asked about.
 pub(super) const REDIRECTIONS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
+
+/// A setting of git: its key and its value.
+pub(super) type Setting = (String, String);
+
+/// Settings of every call but a commit: nothing of the repository is run, and a directory that only looks like a bare
+/// repository is none.
+const SETTINGS: [(&str, &str); 5] = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("gc.auto", "0"),
+    ("log.showSignature", "false"),
+    ("safe.bareRepository", "explicit"),
+];
+
+/// Settings of a commit, which runs the hooks of its repository.
+const COMMIT: [(&str, &str); 3] =
+    [("core.fsmonitor", "false"), ("log.showSignature", "false"), ("safe.bareRepository", "explicit")];
+
+/// Where settings come from that a repository decides about.
+const REPOSITORY_SCOPES: [&str; 2] = ["local", "worktree"];
 
 /// Most of an answer that is kept.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -52,7 +78,7 @@ pub enum Error {
 
 /// What git answers, if it does.
 pub(super) async fn ask(directory: &Path, args: &[&str]) -> Option<String> {
-    let done = call(directory, args, DEADLINE, MAX_ANSWER, true).await.ok()?;
+    let done = call(directory, args, &[], DEADLINE, MAX_ANSWER, true).await.ok()?;
     (done.exit == Exit::Code(0)).then(|| done.output.text())
 }
 
@@ -63,7 +89,18 @@ pub(super) async fn answer(
     most: usize,
     accepted: &[i32],
 ) -> Result<String, Error> {
-    let done = call(directory, args, DEADLINE, most, true).await?;
+    compare(directory, args, &[], most, accepted).await
+}
+
+/// The same with settings besides the usual ones: what [`without_filters`] says, for calls that read files.
+pub(super) async fn compare(
+    directory: &Path,
+    args: &[&str],
+    more: &[Setting],
+    most: usize,
+    accepted: &[i32],
+) -> Result<String, Error> {
+    let done = call(directory, args, more, DEADLINE, most, true).await?;
     let command = || args.first().copied().unwrap_or_default().to_owned();
     match done.exit {
         Exit::Code(code) if code == 0 || accepted.contains(&code) => {
@@ -79,7 +116,39 @@ pub(super) async fn answer(
 
 /// Has git do something; answers with what it said about it.
 pub(super) async fn run(directory: &Path, args: &[&str], deadline: Duration) -> Result<String, Error> {
-    outcome(&call(directory, args, deadline, MAX_ANSWER, false).await?, args, deadline)
+    outcome(&call(directory, args, &[], deadline, MAX_ANSWER, false).await?, args, deadline)
+}
+
+/// Settings that switch off the filters which a repository itself defines. Those of the user, such as Git LFS usually
+/// is, go on.
+pub(super) async fn without_filters(directory: &Path) -> Result<Vec<Setting>, Error> {
+    let args = ["config", "--show-scope", "--name-only", "-z", "--get-regexp", r"^filter\."];
+    // 1 says that there is none.
+    let answer = answer(directory, &args, MAX_ANSWER, &[1]).await?;
+    let mut words = answer.split('\0');
+    let mut settings = Vec::new();
+    while let (Some(scope), Some(key)) = (words.next(), words.next()) {
+        if REPOSITORY_SCOPES.contains(&scope) {
+            let off = if key.ends_with(".required") { "false" } else { "" };
+            settings.push((key.to_owned(), off.to_owned()));
+        }
+    }
+    Ok(settings)
+}
+
+/// The environment that gives git the settings of a commit.
+pub(super) fn for_commit() -> Vec<(OsString, OsString)> {
+    given(COMMIT.into_iter())
+}
+
+/// The environment that gives git some settings. Unlike `-c`, it takes any key.
+fn given<'s>(settings: impl ExactSizeIterator<Item = (&'s str, &'s str)>) -> Vec<(OsString, OsString)> {
+    let mut environment = vec![("GIT_CONFIG_COUNT".into(), settings.len().to_string().into())];
+    for (index, (key, value)) in settings.enumerate() {
+        environment.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
+        environment.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+    }
+    environment
 }
 
 /// What git said, or why it failed.
@@ -98,6 +167,7 @@ pub(super) fn outcome(done: &process::Done, args: &[&str], deadline: Duration) -
 async fn call(
     directory: &Path,
     args: &[&str],
+    more: &[Setting],
     deadline: Duration,
     most: usize,
     mute: bool,
@@ -111,5 +181,8 @@ async fn call(
         ("GIT_TERMINAL_PROMPT".into(), "0".into()),
         ("LC_ALL".into(), "C".into()),
     ];
+    let more = more.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let settings: Vec<(&str, &str)> = SETTINGS.into_iter().chain(more).collect();
+    spec.environment.extend(given(settings.into_iter()));
     process::run(spec, &CancellationToken::new(), |_| {}).await
 }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{Error, Repository, call};
+use super::{
+    Error, Repository,
+    call::{self, Setting},
+};
 use crate::files::{self, Closed};
 
 /// Files that are listed.
@@ -20,9 +23,18 @@ pub const MAX_DIFF: usize = 8 * 1024 * 1024;
 /// The tree without any files, to compare with when there is no commit yet.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// Whatever a person has configured, a difference is written in one way.
-const PLAIN: [&str; 6] =
-    ["--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/"];
+/// Whatever a person has configured, a difference is written in one way. Of a submodule only its commit is compared:
+/// looking at its files would run what its own configuration names.
+const PLAIN: [&str; 8] = [
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--ignore-submodules=dirty",
+    "--submodule=short",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+];
 
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,15 +74,16 @@ pub enum Base {
 impl Repository {
     /// The files that changed since, by path; at most [`MAX_CHANGED`]. Closed ones are left out.
     pub async fn changes(&self, base: Base, closed: &Closed) -> Result<Vec<Changed>, Error> {
-        let mut changed = self.all_changes(base).await?;
+        let filters = call::without_filters(&self.worktree).await?;
+        let mut changed = self.all_changes(&filters, base).await?;
         changed.retain(|file| !closed.covers(&self.worktree.join(&file.path)));
         Ok(changed)
     }
 
-    async fn all_changes(&self, base: Base) -> Result<Vec<Changed>, Error> {
+    async fn all_changes(&self, filters: &[Setting], base: Base) -> Result<Vec<Changed>, Error> {
         let base = self.base(base).await;
-        let counts = self.diff(&["--numstat", "-z"], &base, MAX_NAMES).await?;
-        let states = self.diff(&["--name-status", "-z"], &base, MAX_NAMES).await?;
+        let counts = self.diff(filters, &["--numstat", "-z"], &base, MAX_NAMES).await?;
+        let states = self.diff(filters, &["--name-status", "-z"], &base, MAX_NAMES).await?;
         let mut changed = tracked(&counts, &states);
         let args = ["ls-files", "--others", "--exclude-standard", "-z"];
         let others = call::answer(&self.worktree, &args, MAX_NAMES, &[]).await?;
@@ -89,10 +102,11 @@ impl Repository {
         context: u32,
         closed: &Closed,
     ) -> Result<Vec<(Changed, Option<String>)>, Error> {
-        let changed = self.all_changes(base).await?;
+        let filters = call::without_filters(&self.worktree).await?;
+        let changed = self.all_changes(&filters, base).await?;
         let base = self.base(base).await;
         let lines = format!("--unified={context}");
-        let whole = match self.diff(&[&lines], &base, MAX_DIFF).await {
+        let whole = match self.diff(&filters, &[&lines], &base, MAX_DIFF).await {
             Ok(whole) => whole,
             Err(Error::TooMuch { .. }) => String::new(),
             Err(error) => return Err(error),
@@ -106,7 +120,7 @@ impl Repository {
                 None
             } else if file.untracked {
                 new += 1;
-                if new > MAX_NEW { None } else { self.addition(&file.path, &lines).await }
+                if new > MAX_NEW { None } else { self.addition(&filters, &file.path, &lines).await }
             } else {
                 parts.next().map(str::to_owned)
             };
@@ -148,16 +162,22 @@ impl Repository {
         if known("HEAD^{commit}").await { "HEAD".to_owned() } else { EMPTY_TREE.to_owned() }
     }
 
-    async fn diff(&self, options: &[&str], base: &str, most: usize) -> Result<String, Error> {
+    async fn diff(
+        &self,
+        filters: &[Setting],
+        options: &[&str],
+        base: &str,
+        most: usize,
+    ) -> Result<String, Error> {
         let args = [&["diff"], PLAIN.as_slice(), options, &[base, "--"]].concat();
-        call::answer(&self.worktree, &args, most, &[]).await
+        call::compare(&self.worktree, &args, filters, most, &[]).await
     }
 
     /// The change that adds a file.
-    async fn addition(&self, path: &str, lines: &str) -> Option<String> {
+    async fn addition(&self, filters: &[Setting], path: &str, lines: &str) -> Option<String> {
         let args = [&["diff", "--no-index"], PLAIN.as_slice(), &[lines, "--", "/dev/null", path]].concat();
         // 1 says that they differ.
-        call::answer(&self.worktree, &args, MAX_DIFF, &[1]).await.ok()
+        call::compare(&self.worktree, &args, filters, MAX_DIFF, &[1]).await.ok()
     }
 
     fn untracked(&self, path: &str) -> Changed {
@@ -245,6 +265,63 @@ mod tests {
             ("new ä", 2, 0, Status::Added),
         ];
         assert_eq!(shown(&all), expected);
+    }
+
+    /// Configures git to run a program that leaves a file of this name behind.
+    async fn trap(top: &Path, name: &str, key: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let script = top.join(format!(".git/{name}.sh"));
+        let text = format!("#!/bin/sh\ntouch {}\ncat\n", top.join(".git").join(name).display());
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        git(top, &format!("config {key} {}", script.display())).await;
+    }
+
+    #[tokio::test]
+    async fn looking_at_a_repository_runs_nothing_that_it_names() {
+        let (_directory, repository) = repository().await;
+        let top = repository.worktree.clone();
+        git(&top, "add -A").await;
+        git(&top, "commit -q -m first").await;
+        let traps = [
+            ("monitor", "core.fsmonitor"),
+            ("external", "diff.external"),
+            ("textconv", "diff.odd.textconv"),
+            ("driver", "diff.odd.command"),
+            ("clean", "filter.odd=name.clean"),
+            ("process", "filter.other.process"),
+            ("signature", "gpg.program"),
+        ];
+        for (name, key) in traps {
+            trap(&top, name, key).await;
+        }
+        for key in ["filter.odd=name.required", "filter.other.required", "log.showSignature"] {
+            git(&top, &format!("config {key} true")).await;
+        }
+        let attributes = "kept diff=odd filter=odd=name\ngone filter=other\n";
+        std::fs::write(top.join(".git/info/attributes"), attributes).unwrap();
+        std::fs::write(top.join("kept"), "a\nB\nc\n").unwrap();
+        std::fs::write(top.join("gone"), "y\n").unwrap();
+        std::fs::write(top.join("new"), "z\n").unwrap();
+        let patches = repository.patches(Base::Head, 3).await.unwrap();
+        assert_eq!(patches.len(), 3);
+        assert_eq!(repository.committed(&top.join("kept")).await.as_deref(), Some("a\nb\nc\n"));
+        repository.worktrees().await.unwrap();
+        repository.root_commit().await.unwrap();
+        let run: Vec<&str> =
+            traps.iter().map(|(name, _)| *name).filter(|name| top.join(".git").join(name).exists()).collect();
+        assert_eq!(run, [""; 0], "these were run");
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_looks_like_a_bare_repository_is_none() {
+        let (_directory, repository) = repository().await;
+        let bare = repository.worktree.join("bare");
+        std::fs::create_dir(&bare).unwrap();
+        git(&bare, "init -q --bare .").await;
+        git(&bare, "config core.bare false").await;
+        git(&bare, "config core.worktree /").await;
+        assert_eq!(Repository::find(&bare).await.map(|found| found.worktree), None);
     }
 
     #[tokio::test]

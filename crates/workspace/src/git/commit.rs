@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{REDIRECTIONS, outcome};
+use super::call::{REDIRECTIONS, for_commit, outcome};
 use super::{Error, Repository};
 use crate::process::{self, Bounds, Exit, Spec};
 
@@ -187,6 +187,7 @@ impl Work<'_> {
             set("GIT_EDITOR", "true"),
             set("LC_ALL", "C"),
         ];
+        spec.environment.extend(for_commit());
         spec.environment.extend(index.map(|index| ("GIT_INDEX_FILE".into(), index.into())));
         spec
     }

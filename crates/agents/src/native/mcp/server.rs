@@ -115,7 +115,8 @@ impl Server {
 
     pub(super) fn status(&self) -> McpStatus {
         match &*self.state.borrow() {
-            State::Unneeded => McpStatus::Failed { error: "it is not connected yet".to_owned() },
+            // OpenCode has no word for a server that is not started yet.
+            State::Unneeded => McpStatus::Disabled,
             State::Connecting => McpStatus::Failed { error: "it is still connecting".to_owned() },
             State::Connected(_) => McpStatus::Connected,
             State::Gone(status) => status.clone(),

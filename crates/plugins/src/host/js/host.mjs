@@ -47,6 +47,8 @@ function report(where, error, plugin) {
 /** Says what plugins are told about where they are. */
 async function start({ directory, worktree, project, serverUrl, authorization, version }) {
   const headers = authorization ? { authorization } : {}
+  // Only now: a runtime takes orders from files in the directory it is started in.
+  process.chdir(directory)
   input = {
     client: await client({ baseUrl: serverUrl, directory, headers }),
     project,

@@ -95,15 +95,15 @@ fn plugins_of_the_project_are_told_from_those_of_the_user() {
             ("OPENCODE_CONFIG_DIR", "§/chosen"),
             ("OPENCODE_CONFIG_CONTENT", r#"{ "plugin": ["seven"] }"#),
         ]);
-    let loaded = world.load().unwrap();
     let specs = |plugins: &[protocol::config::Plugin]| -> Vec<String> {
         plugins.iter().map(|plugin| world.plain(&plugin.spec)).collect()
     };
+    let own = world.load_untrusted().config.plugin;
     let expected =
         ["one@1", "two", "file://@/me/.opencode/plugin/mine.ts", "file://@/chosen/plugin/six.ts", "seven"];
-    assert_eq!(specs(&loaded.own_plugins), expected);
-    assert!(loaded.own_plugins[1].options.is_some(), "the project's entry does not count");
-    let all = specs(&loaded.config.plugin);
+    assert_eq!(specs(&own), expected);
+    assert!(own[1].options.is_some(), "the project's entry does not count");
+    let all = specs(&world.load().unwrap().config.plugin);
     assert!(
         ["two@evil", "three", "file://@/project/four.ts", "seven"]
             .iter()

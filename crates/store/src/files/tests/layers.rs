@@ -77,7 +77,7 @@ fn without_a_repository_everything_up_to_the_root_counts() {
     let world = World::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#)]);
     let mut site = world.site();
     site.worktree = "/".into();
-    let loaded = super::load(&world.environment, &site).unwrap();
+    let loaded = super::load(&world.environment, &site, &super::Guard::trusting()).unwrap();
     assert_eq!(loaded.config.model.as_deref(), Some("a/b"));
 }
 

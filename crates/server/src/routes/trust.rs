@@ -1,0 +1,40 @@
+//! Trust in a directory. Parts of a project's configuration that run programs or send secrets count only with it.
+
+use axum::{Json, extract::State};
+use protocol::trust::Trust;
+
+use super::instance::announce;
+use crate::{App, Error, error::Fault, extract::Directory, openapi::Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    let route = |route: Route| route.faults(&[Fault::Configuration]);
+    vec![
+        route(Route::get("/trust", "trust.get", show)).summary(
+            "Get whether a directory is trusted, and the parts of its configuration that do not count",
+        ),
+        route(Route::post("/trust", "trust.grant", grant))
+            .summary("Trust a directory and everything below it; turns go on"),
+        route(Route::delete("/trust", "trust.revoke", revoke))
+            .summary("Trust a directory no longer; turns go on"),
+    ]
+}
+
+async fn show(State(app): State<App>, directory: Directory) -> Result<Json<Trust>, Error> {
+    Ok(Json(app.instances.trust(&directory.path).await?))
+}
+
+async fn grant(State(app): State<App>, directory: Directory) -> Result<Json<Trust>, Error> {
+    set(&app, directory, true).await
+}
+
+async fn revoke(State(app): State<App>, directory: Directory) -> Result<Json<Trust>, Error> {
+    set(&app, directory, false).await
+}
+
+/// Clients that are told read the directory anew: its configuration may have changed.
+async fn set(app: &App, directory: Directory, trusted: bool) -> Result<Json<Trust>, Error> {
+    app.instances.set_trust(&directory.path, trusted).await?;
+    let trust = app.instances.trust(&directory.path).await?;
+    announce(app, directory).await;
+    Ok(Json(trust))
+}
