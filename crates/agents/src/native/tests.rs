@@ -22,6 +22,7 @@ mod retries;
 mod sandbox;
 mod scenarios;
 mod search;
+mod sizes;
 mod snapshots;
 mod structured;
 mod titles;

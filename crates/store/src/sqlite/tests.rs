@@ -2,6 +2,7 @@
 
 mod forgetting;
 mod opening;
+mod space;
 mod writing;
 
 use std::{
