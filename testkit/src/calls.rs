@@ -55,6 +55,16 @@ impl Calls {
         self.call(Method::DELETE, path, None).await
     }
 
+    /// A GET that must succeed and whose answer is not kept; how many bytes it has.
+    pub async fn drain(&self, path: &str) -> Result<u64> {
+        let mut answer = self.http.get(format!("{}{path}", self.url)).send().await?.error_for_status()?;
+        let mut bytes = 0;
+        while let Some(chunk) = answer.chunk().await? {
+            bytes += u64::try_from(chunk.len())?;
+        }
+        Ok(bytes)
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let mut call = self.http.request(method.clone(), format!("{}{path}", self.url));
         if let Some(body) = body {

@@ -41,7 +41,13 @@ impl<'a> Meter<'a> {
         let mut before = used([&turn.session]);
         let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
-            (before.steps, busy_before) = steps(&turn.history().await?);
+            turn.each(|message| {
+                if let Some(took) = step_time(message) {
+                    before.steps += 1;
+                    busy_before += took;
+                }
+            })
+            .await?;
         }
         let (tally, earlier) = (turn.tally(), turn.tally().used());
         let (children, start) = (Used::default(), Instant::now());
@@ -135,16 +141,11 @@ fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     })
 }
 
-/// How many steps a session has taken, and how long they took.
-fn steps(history: &[MessageWithParts]) -> (u64, Duration) {
-    let steps = history.iter().filter_map(|message| match &message.info {
-        Message::Assistant(step) => Some(&step.time),
-        Message::User(_) => None,
-    });
-    steps.fold((0, Duration::ZERO), |(count, sum), time| {
-        let took = time.completed.unwrap_or(time.created).saturating_sub(time.created);
-        (count + 1, sum + Duration::from_millis(u64::try_from(took).unwrap_or(0)))
-    })
+/// How long a step took; none if the message is no step.
+fn step_time(message: &MessageWithParts) -> Option<Duration> {
+    let Message::Assistant(step) = &message.info else { return None };
+    let took = step.time.completed.unwrap_or(step.time.created).saturating_sub(step.time.created);
+    Some(Duration::from_millis(u64::try_from(took).unwrap_or(0)))
 }
 
 #[cfg(test)]

@@ -63,8 +63,10 @@ pub const MAX_DEPTH: usize = 8;
 pub const MAX_APPROVALS: usize = 500;
 /// Bytes that a hook may let a turn go on with.
 pub const MAX_NEXT: usize = 64 * 1024;
-/// Messages read at a time when a runner looks back.
+/// Messages read at a time when a session is looked back through.
 pub const HISTORY_PAGE: usize = 100;
+/// Stored bytes read at a time then, unless one message has more.
+pub const HISTORY_BYTES: usize = 1024 * 1024;
 /// Events read from the log at a time when a client resumes.
 pub const REPLAY_PAGE: usize = 500;
 /// Bytes that may be said about a project at once; a small picture fits.

@@ -2,6 +2,7 @@
 //! backend must do with an event: the projection is in `memory/tables.rs`, what can go wrong in [`faults`].
 
 pub mod faults;
+mod messages;
 mod outbox;
 mod tables;
 
@@ -23,7 +24,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Answer, Appended, Commit, Error, Failure, Listing, Log, Observer, OpenPrompt, Page, Reads, Span, Stored,
+    Answer, Appended, Commit, Cursor, Error, Failure, Listing, Log, Observer, OpenPrompt, Page, Reads,
+    Record, Span, Stored, Stretch,
 };
 
 /// A log that forgets everything when the last handle is dropped.
@@ -167,6 +169,23 @@ impl Reads for Memory {
 
     fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
         self.read(|tables| tables.messages(session, &page))
+    }
+
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>> {
+        future::ready(self.lock().tables.stretch(session, &stretch)).boxed()
+    }
+
+    fn nth_before(
+        &self,
+        session: &SessionId,
+        before: Option<Cursor>,
+        count: usize,
+    ) -> Answer<'_, Option<Cursor>> {
+        self.read(|tables| tables.nth_before(session, before.as_ref(), count))
+    }
+
+    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
+        self.read(|tables| tables.newest_summary(session))
     }
 
     fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {

@@ -11,7 +11,9 @@ mod world;
 pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
 pub use outbox::{Notice, Outbox};
-pub use reads::{Cursor, Listing, OpenPrompt, Page, Reads, Span, Stored};
+pub use reads::{
+    Cursor, Direction, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Span, Stored, Stretch,
+};
 pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
 pub use world::{Clock, Random, SystemClock, SystemRandom};

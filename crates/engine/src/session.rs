@@ -1,6 +1,7 @@
 //! The session actor: one inbox, one select loop, the only owner of a session's status.
 
 mod actor;
+pub(crate) mod back;
 mod boot;
 mod command;
 mod continuing;

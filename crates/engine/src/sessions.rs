@@ -10,6 +10,7 @@ mod errand;
 mod fork;
 mod history;
 mod note;
+mod pages;
 mod prepare;
 mod read;
 mod registry;
@@ -29,6 +30,7 @@ use protocol::{
 use tokio::sync::oneshot;
 
 pub use create::Home;
+pub use pages::Pages;
 pub use registry::Stats;
 pub use stream::{Stream, StreamItem};
 

@@ -261,6 +261,13 @@ pub struct AssistantMessage {
     pub extra: Extra,
 }
 
+impl AssistantMessage {
+    /// Whether it is a summary that was completed, and so stands for the messages before it.
+    pub fn is_summary(&self) -> bool {
+        self.summary == Some(true) && self.finish.is_some() && self.error.is_none()
+    }
+}
+
 /// When a step was opened and closed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantTime {

@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
 mod app;
+mod array;
 mod blocking;
 mod edge;
 pub mod error;

@@ -164,6 +164,10 @@ macro_rules! contract {
             list {
                 messages_are_ordered_by_time_then_id,
                 pages_lead_back_to_the_beginning,
+                a_stretch_is_the_page_still_encoded,
+                stretches_lead_through_a_session_in_both_directions,
+                a_message_is_found_by_counting_back,
+                the_newest_summary_is_a_complete_one,
                 open_messages_are_what_a_dead_owner_left,
                 the_last_answer_is_the_newest_one,
                 sessions_are_listed_by_their_last_update,

@@ -5,14 +5,15 @@
 //! | `open`, `lock` | opens a file for one process, or refuses it untouched |
 //! | `schema` | the tables and their migrations |
 //! | `change`, `project` | from an event to its rows |
-//! | `writer`, `retention` | group commit, and keeping the log short |
+//! | `writer`, `retention`, `space` | group commit, keeping the log short, giving space back |
 //! | `note` | what is said about projects, which is no event |
 //! | `outbox` | what receivers outside are to be told |
-//! | `readers`, `query`, `reads` | the queries, and the threads they run on |
+//! | `readers`, `query`, `messages`, `reads` | the queries, and the threads they run on |
 
 mod change;
 mod failure;
 mod lock;
+mod messages;
 mod note;
 mod open;
 mod outbox;
@@ -22,6 +23,7 @@ mod readers;
 mod reads;
 mod retention;
 mod schema;
+mod space;
 mod stats;
 mod writer;
 

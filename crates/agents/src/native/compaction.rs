@@ -19,7 +19,7 @@ use serde_json::json;
 use super::history::History;
 use super::role::{Role, Voice};
 use super::run::{Flow, Loop};
-use super::{context, hooks, limits, step};
+use super::{context, hooks, limits, size, step};
 
 pub(super) use prune::prune;
 pub(super) use window::Window;
@@ -109,8 +109,9 @@ impl Loop<'_> {
             turns: settings.tail_turns,
             unanswered: plan.unanswered,
         };
-        let weigh =
-            |messages: &[MessageWithParts]| window::weight(&context::told(messages, &role.voice.model));
+        let weigh = |messages: &[MessageWithParts]| {
+            size::conversation(&context::told(messages, &role.voice.model)).tokens
+        };
         // What would be kept lies before a prompt that is said again, and so would keep it, too.
         let repeats = matches!(plan.after, After::Repeat(_));
         let kept = if repeats { None } else { tail::start(said, wish, weigh) };
@@ -199,7 +200,7 @@ impl Loop<'_> {
             request.system =
                 agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| summary::PROMPT.to_owned());
             let question = summary::question(&told, previous.as_deref(), &shaped, room);
-            room = room.min(window::tokens(&question)) / 2;
+            room = room.min(size::tokens(&question)) / 2;
             request.messages = vec![Message::User(vec![UserContent::Text(question)])];
             let cancel = self.turn.cancellation();
             let ask = step::Ask { model: voice.provider.as_ref(), request: &request, chat: chat.as_ref() };
@@ -242,7 +243,7 @@ fn plan(why: &Why<'_>, history: &History, unanswered: Option<usize>) -> Plan {
     Plan { end, unanswered, after }
 }
 
-fn still_too_long() -> MessageError {
+pub(super) fn still_too_long() -> MessageError {
     MessageError::ContextOverflow {
         message: "The conversation does not fit into the model's context, and summarising it did not help. Start a \
                   new session, or choose a model with a larger context."

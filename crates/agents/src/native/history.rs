@@ -5,6 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use protocol::part::CompactionPart;
 use protocol::{AssistantMessage, Message, MessageId, MessageWithParts, PartBody};
 
+use super::size::{self, Size};
+
 /// A conversation: what a summary says about its beginning, and the rest as it was said.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -14,6 +16,8 @@ pub(super) struct History {
     pub(super) messages: Vec<MessageWithParts>,
     /// How many of them are older than the summary.
     tail: usize,
+    /// Whether older ones are missing because there were too many to read.
+    pub(super) cut: bool,
 }
 
 /// A summary, and the request that it answers.
@@ -41,6 +45,17 @@ impl History {
         answers.find(|message| message.finish.is_some())
     }
 
+    /// What the model counted with the newest finished step, and the messages from that step on: what its tools gave
+    /// back was not counted with it.
+    pub(super) fn measured(&self) -> Option<(u64, &[MessageWithParts])> {
+        let last = self.last_finished()?;
+        let counted = last.tokens.total.unwrap_or_else(|| {
+            last.tokens.input + last.tokens.output + last.tokens.cache.read + last.tokens.cache.write
+        });
+        let from = self.position(&last.id)?;
+        (counted > 0).then_some((counted, self.messages.get(from..).unwrap_or_default()))
+    }
+
     /// Where a message is.
     pub(super) fn position(&self, id: &MessageId) -> Option<usize> {
         self.messages.iter().position(|message| message.info.id() == id)
@@ -48,9 +63,12 @@ impl History {
 }
 
 /// Looks back through a session's messages, newest first, for the point before which none is needed: where the tail of
-/// the newest summary begins.
-#[derive(Debug, Default)]
+/// the newest summary begins, or where more was read than any model takes.
+#[derive(Debug)]
 pub(super) struct LookBack {
+    /// What may still be read.
+    left: Size,
+    cut: bool,
     /// The request that the newest summary answers.
     request: Option<MessageId>,
     /// Where its tail begins.
@@ -58,14 +76,41 @@ pub(super) struct LookBack {
 }
 
 impl LookBack {
-    /// Whether nothing before this message is needed.
+    /// Reads so much at most.
+    pub(super) fn within(most: Size) -> Self {
+        Self { left: most, cut: false, request: None, tail: None }
+    }
+
+    /// Whether it ended because there was too much to read.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// The request that the newest summary answers, if the summary was seen.
+    pub(super) fn request(&self) -> Option<&MessageId> {
+        self.request.as_ref()
+    }
+
+    /// Whether nothing before this message is needed, or read.
     pub(super) fn is_enough(&mut self, message: &MessageWithParts) -> bool {
+        if self.reaches(message) {
+            return true;
+        }
+        let size = size::stored(message);
+        self.left.tokens = self.left.tokens.saturating_sub(size.tokens);
+        self.left.bytes = self.left.bytes.saturating_sub(size.bytes);
+        self.cut = self.left.tokens == 0 || self.left.bytes == 0;
+        self.cut
+    }
+
+    /// Whether this is where the newest summary's tail begins.
+    fn reaches(&mut self, message: &MessageWithParts) -> bool {
         let id = message.info.id();
         if let Some(tail) = &self.tail {
             return id == tail;
         }
         if let Some(answer) = assistant(&message.info) {
-            if self.request.is_none() && is_complete(answer) {
+            if self.request.is_none() && answer.is_summary() {
                 self.request = Some(answer.parent_id.clone());
             }
             return false;
@@ -164,17 +209,13 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
 /// The newest summary that was completed, and the request it answers.
 fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| {
-        let answer = assistant(&message.info).filter(|answer| is_complete(answer))?;
+        let answer = assistant(&message.info).filter(|answer| answer.is_summary())?;
         let request = messages
             .get(..at)?
             .iter()
             .rposition(|request| *request.info.id() == answer.parent_id && compaction(request).is_some())?;
         Some((at, request))
     })
-}
-
-fn is_complete(answer: &AssistantMessage) -> bool {
-    answer.summary == Some(true) && answer.finish.is_some() && answer.error.is_none()
 }
 
 /// Whether it is part of the conversation, and not about it.
@@ -292,7 +333,7 @@ mod tests {
 
     /// The ids that are read of a session, oldest first.
     fn read(written: &[MessageWithParts]) -> Vec<&str> {
-        let mut back = LookBack::default();
+        let mut back = LookBack::within(Size { tokens: u64::MAX, bytes: u64::MAX });
         let mut found = Vec::new();
         for message in written.iter().rev() {
             found.push(message.info.id().as_str());

@@ -66,6 +66,12 @@ pub const LEAST_KEPT: u64 = 2_000;
 /// and at most these.
 pub const MOST_KEPT: u64 = 15_000;
 
+/// Bytes of one request to a model, attachments included; providers refuse larger ones.
+pub const REQUEST_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Stored bytes of a conversation that are read for one step.
+pub const HISTORY_BYTES: u64 = 2 * REQUEST_BYTES;
+
 /// Output of a tool that is shown to who summarises, in characters.
 pub const SUMMARY_OUTPUT: usize = 2_000;
 

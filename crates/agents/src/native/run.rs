@@ -211,21 +211,9 @@ impl<'a> Loop<'a> {
     /// One step: ask, run what was called, close the message, decide.
     async fn step(&mut self) -> Flow {
         self.afford().await?;
-        let mut history = self.history().await?;
         self.wait_for_servers().await?;
         let stage = self.stage().await?;
-        let full =
-            history.last_finished().is_some_and(|last| self.inner.overflows(&stage.role.voice, &last.tokens));
-        if full {
-            self.compact(Why::Full { go_on: true }).await?;
-            history = self.history().await?;
-        }
-        let request = tokio::select! {
-            biased;
-            () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            request = self.request(&stage, &history) => request,
-        };
-        drop(history);
+        let request = self.fitting_request(&stage).await?;
         let snapshot = self.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
@@ -293,7 +281,7 @@ impl<'a> Loop<'a> {
         Flow::Continue(Stage { role, permissions, bench, off, prompt, last })
     }
 
-    async fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
+    pub(super) async fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
         let (session, role, prompt) = (&self.turn.session, &stage.role, stage.prompt.as_ref());
         let schema = prompt.and_then(structured::schema);
         let skills =
@@ -356,19 +344,6 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The conversation as far as this turn may see it.
-    pub(super) async fn history(&self) -> Flow<History> {
-        let mut back = LookBack::default();
-        let mut messages = or_end(self.turn.recent(|message| back.is_enough(message)).await)?;
-        let mut older = Vec::new();
-        for id in history::missing(&messages, &self.fresh) {
-            older.extend(or_end(self.turn.message(&id).await)?);
-        }
-        older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
-        messages.splice(..0, older);
-        Flow::Continue(History::new(messages, &self.fresh))
-    }
-
     /// Who answers: whom the newest prompt of this turn asked for.
     pub(super) fn role(&self) -> Flow<Role<'a>> {
         let (agent, model) = match &self.asked {
@@ -391,7 +366,8 @@ impl<'a> Loop<'a> {
 
     /// Drops old output of tools from the model's view.
     async fn prune(&self) {
-        let mut back = LookBack::default();
+        let Flow::Continue(role) = self.role() else { return };
+        let mut back = LookBack::within(role.voice.window.look_back());
         let Ok(messages) = self.turn.recent(|message| back.is_enough(message)).await else { return };
         for part in compaction::prune(&messages, self.inner.clock.now()) {
             self.turn.emit(AgentEvent::Revised(Box::new(part))).await;

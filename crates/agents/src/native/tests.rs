@@ -24,6 +24,7 @@ mod retries;
 mod sandbox;
 mod scenarios;
 mod search;
+mod sizes;
 mod snapshots;
 mod structured;
 mod titles;

@@ -26,12 +26,12 @@ use protocol::{
 
 use crate::{
     limits::MAX_APPROVALS,
-    ports::{Appended, Commit, Cursor, Error, Failure, Listing, Logged, OpenPrompt, Page, Span, Stored},
+    ports::{Appended, Commit, Error, Failure, Listing, Logged, OpenPrompt, Span, Stored},
 };
 
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    sessions: BTreeMap<SessionId, Row>,
+    pub(super) sessions: BTreeMap<SessionId, Row>,
     /// What was said about projects.
     notes: BTreeMap<String, ProjectNote>,
     /// Oldest first.
@@ -44,7 +44,7 @@ pub(super) struct Tables {
 
 /// A session and everything that goes when it goes, apart from its events.
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     session: Session,
     head: u64,
     messages: BTreeMap<MessageId, Message>,
@@ -198,16 +198,6 @@ impl Tables {
         // Stable: sessions updated at the same time stay in the order of their ids, newest first.
         found.sort_by_key(|session| std::cmp::Reverse(session.time.updated));
         found.truncate(listing.limit.unwrap_or(usize::MAX));
-        found
-    }
-
-    pub(super) fn messages(&self, session: &SessionId, page: &Page) -> Vec<MessageWithParts> {
-        let Some(row) = self.sessions.get(session) else { return Vec::new() };
-        let mut found = row.select(|message| {
-            page.before.as_ref().is_none_or(|Cursor { created, id }| message.order() < (*created, id))
-        });
-        let surplus = found.len().saturating_sub(page.limit.unwrap_or(usize::MAX));
-        found.drain(..surplus);
         found
     }
 
@@ -399,7 +389,7 @@ impl Row {
     }
 
     /// Messages that fit, oldest first.
-    fn select(&self, fits: impl Fn(&Message) -> bool) -> Vec<MessageWithParts> {
+    pub(super) fn select(&self, fits: impl Fn(&Message) -> bool) -> Vec<MessageWithParts> {
         let mut found: Vec<&Message> = self.messages.values().filter(|message| fits(message)).collect();
         found.sort_by_key(|message| message.order());
         found.into_iter().map(|message| self.with_parts(message)).collect()

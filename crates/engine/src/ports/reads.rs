@@ -10,7 +10,7 @@ use protocol::{
     request::{Approval, Request},
 };
 
-use super::Answer;
+use super::{Answer, Error, Failure};
 
 /// Queries. None of them waits for the writer.
 pub trait Reads: Send + Sync {
@@ -28,6 +28,20 @@ pub trait Reads: Send + Sync {
 
     /// A page of messages with their parts, oldest first; parts by id.
     fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>>;
+
+    /// A bounded piece of a session's messages, as they are stored.
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>>;
+
+    /// The place of the `count`th message before a place, or before the end; none if there are fewer.
+    fn nth_before(
+        &self,
+        session: &SessionId,
+        before: Option<Cursor>,
+        count: usize,
+    ) -> Answer<'_, Option<Cursor>>;
+
+    /// The place of the newest summary that was completed.
+    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>>;
 
     /// One message with its parts.
     fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>>;
@@ -114,6 +128,86 @@ pub struct Page {
     pub before: Option<Cursor>,
     /// Only the newest so many.
     pub limit: Option<usize>,
+}
+
+/// Which piece of a session's messages to read. Both bounds apply, except that a piece holds at least one message
+/// if there is one: otherwise a reader could not get past a large message.
+#[derive(Debug, Clone)]
+pub struct Stretch {
+    /// Only messages after this place.
+    pub after: Option<Cursor>,
+    /// Only messages before this place.
+    pub before: Option<Cursor>,
+    /// From which end to read, and the order of the answer.
+    pub direction: Direction,
+    /// At most this many messages.
+    pub limit: usize,
+    /// Ends with the message that brings the stored JSON to this many bytes.
+    pub bytes: usize,
+    /// Whether it is one of many reads of a long listing. Such reads take turns, and leave threads free for others.
+    pub bulk: bool,
+}
+
+/// An order of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Oldest first.
+    Forward,
+    /// Newest first.
+    Backward,
+}
+
+/// A message as it is stored, still encoded: most of what is read is passed on unread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Where it is.
+    pub place: Cursor,
+    /// The message's JSON.
+    pub info: String,
+    /// Its parts, by id.
+    pub parts: Vec<PartRecord>,
+}
+
+/// A part as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartRecord {
+    /// Whether it is still being written; the stored text is then older than what clients have seen.
+    pub open: bool,
+    /// The part's JSON.
+    pub json: String,
+}
+
+impl Record {
+    /// Bytes of JSON.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().fold(self.info.len(), |sum, part| sum.saturating_add(part.json.len()))
+    }
+
+    /// The message as a value.
+    pub fn read(&self) -> Result<MessageWithParts, Error> {
+        let message = || -> serde_json::Result<MessageWithParts> {
+            let parts = self.parts.iter().map(|part| serde_json::from_str(&part.json));
+            Ok(MessageWithParts::new(serde_json::from_str(&self.info)?, parts.collect::<Result<_, _>>()?))
+        };
+        message().map_err(|error| {
+            Error::new(Failure::Corrupt, format!("message {} cannot be read: {error}", self.place.id))
+        })
+    }
+
+    /// Appends the message's JSON, `{"info":…,"parts":[…]}`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes() + self.parts.len() + 32);
+        out.extend_from_slice(br#"{"info":"#);
+        out.extend_from_slice(self.info.as_bytes());
+        out.extend_from_slice(br#","parts":["#);
+        for (at, part) in self.parts.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(part.json.as_bytes());
+        }
+        out.extend_from_slice(b"]}");
+    }
 }
 
 /// A place in a session's messages.

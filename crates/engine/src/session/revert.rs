@@ -20,11 +20,10 @@ use protocol::{
     session::{Revert, Summary},
 };
 
-use super::actor::Actor;
+use super::{actor::Actor, back};
 use crate::{
     Error,
-    limits::HISTORY_PAGE,
-    ports::{self, Cursor, Origins, Page},
+    ports::{self, Origins},
     transcript::Emit,
 };
 use point::{Glimpse, Point};
@@ -212,17 +211,8 @@ impl Actor {
     }
 
     /// Goes through the messages, newest first, for as long as `see` wants more.
-    async fn look_back(&self, mut see: impl FnMut(MessageWithParts) -> bool) -> Result<(), ports::Error> {
-        let mut before = None;
-        loop {
-            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
-            let page = self.shared().reads.messages(&self.session.id, page).await?;
-            let Some(oldest) = page.first().map(|message| Cursor::of(&message.info)) else { return Ok(()) };
-            if !page.into_iter().rev().all(&mut see) {
-                return Ok(());
-            }
-            before = Some(oldest);
-        }
+    async fn look_back(&self, see: impl FnMut(MessageWithParts) -> bool) -> Result<(), ports::Error> {
+        back::look_back(self.shared().reads.as_ref(), &self.session.id, see).await
     }
 
     pub(super) fn push_message_removed(&mut self, message_id: MessageId) {

@@ -16,10 +16,13 @@ use protocol::{
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::tally::Tally;
+use super::{
+    back::{Pages, look_back},
+    tally::Tally,
+};
 use crate::{
-    limits::{HISTORY_PAGE, MAX_CALLS, MAX_DEPTH},
-    ports::{self, ChildEnd, ChildSpec, Cursor, HookPoint, Hooks, Listing, Page, Reads},
+    limits::{MAX_CALLS, MAX_DEPTH},
+    ports::{self, ChildEnd, ChildSpec, HookPoint, Hooks, Listing, Reads},
     transcript::OpenText,
 };
 
@@ -279,24 +282,18 @@ impl Turn {
     ) -> Result<Vec<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
         let mut found = Vec::new();
-        let mut before = None;
-        'back: loop {
-            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
-            let page = self.reads.messages(&self.session.id, page).await?;
+        let mut pages = Pages::new(self.reads.as_ref(), &self.session.id);
+        'back: while let Some(page) = pages.next().await? {
             // After the messages, never before: a prompt that is accepted between the two reads would pass for one
             // that this run has taken up, and its first step would be asked of the model twice.
             let waiting = self.waiting().await?;
-            before = page.first().map(|oldest| Cursor::of(&oldest.info));
-            let more = page.len() == HISTORY_PAGE;
-            for message in page.into_iter().rev().filter(|message| !waiting.contains(message.info.id())) {
+            for record in page.iter().filter(|record| !waiting.contains(&record.place.id)) {
+                let message = record.read()?;
                 let last = enough(&message);
                 found.push(message);
                 if last {
                     break 'back;
                 }
-            }
-            if !more {
-                break;
             }
         }
         found.reverse();
@@ -309,21 +306,37 @@ impl Turn {
         Ok(open.filter(|prompt| !prompt.started).map(|prompt| prompt.message).collect())
     }
 
+    /// Shows every message of the session, newest first, without keeping any: for counting over a whole session.
+    pub async fn each(&self, mut see: impl FnMut(&MessageWithParts)) -> Result<(), ports::Error> {
+        self.call(Call::Flush).await;
+        look_back(self.reads.as_ref(), &self.session.id, |message| {
+            see(&message);
+            true
+        })
+        .await
+    }
+
+    /// The newest summary of the session that was completed.
+    pub async fn newest_summary(&self) -> Result<Option<MessageWithParts>, ports::Error> {
+        self.call(Call::Flush).await;
+        match self.reads.newest_summary(&self.session.id).await? {
+            Some(place) => self.reads.message(&self.session.id, &place.id).await,
+            None => Ok(None),
+        }
+    }
+
     /// What the steps of this session have changed, oldest first.
     pub async fn patches(&self) -> Result<Vec<PatchPart>, ports::Error> {
         self.call(Call::Flush).await;
-        let (mut patches, mut before) = (Vec::new(), None);
-        loop {
-            let page = Page { before: before.take(), limit: Some(HISTORY_PAGE) };
-            let page = self.reads.messages(&self.session.id, page).await?;
-            let Some(oldest) = page.first().map(|oldest| Cursor::of(&oldest.info)) else { break };
-            let parts = page.into_iter().rev().flat_map(|message| message.parts.into_iter().rev());
-            patches.extend(parts.filter_map(|part| match part.body {
+        let mut patches = Vec::new();
+        look_back(self.reads.as_ref(), &self.session.id, |message| {
+            patches.extend(message.parts.into_iter().rev().filter_map(|part| match part.body {
                 PartBody::Patch(patch) => Some(patch),
                 _ => None,
             }));
-            before = Some(oldest);
-        }
+            true
+        })
+        .await?;
         patches.reverse();
         Ok(patches)
     }

@@ -178,22 +178,34 @@ impl Sessions {
 
     /// Stores a session that nobody knows yet, with what it is born with.
     pub(super) async fn store_new(&self, session: &Session, more: Vec<EventBody>) -> Result<(), Error> {
-        let created = EventBody::SessionCreated(SessionInfo {
-            session_id: session.id.clone(),
-            info: session.clone(),
-            extra: Extra::new(),
+        self.store_part(session, 0, more, true).await.map(drop)
+    }
+
+    /// Stores some of what a new session is born with, after its creation if it has no events yet. Gives back how
+    /// many it has then. All of it survives a power cut once a commit with `flush` does.
+    pub(super) async fn store_part(
+        &self,
+        session: &Session,
+        head: u64,
+        events: Vec<EventBody>,
+        flush: bool,
+    ) -> Result<u64, Error> {
+        let created = (head == 0).then(|| {
+            EventBody::SessionCreated(SessionInfo {
+                session_id: session.id.clone(),
+                info: session.clone(),
+                extra: Extra::new(),
+            })
         });
-        let events =
-            std::iter::once(created).chain(more).map(|body| self.shared.mint.encoded(body)).collect();
+        let events = created.into_iter().chain(events).map(|body| self.shared.mint.encoded(body)).collect();
         let commit = Commit {
             session: session.id.clone(),
             directory: Arc::from(session.directory.as_str()),
             project: Arc::from(session.project_id.as_str()),
-            expected: 0,
+            expected: head,
             events,
-            flush: true,
+            flush,
         };
-        self.shared.append(commit).await?;
-        Ok(())
+        Ok(self.shared.append(commit).await?.head)
     }
 }

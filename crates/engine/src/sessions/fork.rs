@@ -4,28 +4,35 @@ use std::collections::HashMap;
 
 use protocol::{
     EventBody, Message, MessageId, MessageWithParts, PartBody, Session, SessionId, UserMessage,
-    message::AssistantTime, prompt::SessionInput, session::Revert,
+    message::AssistantTime, prompt::SessionInput,
 };
 
-use super::{Home, Sessions};
+use super::{Home, Pages, Sessions};
 use crate::{
     Error,
-    ports::Page,
+    ports::Cursor,
     transcript::{Emit, close},
 };
 
+/// Stored bytes that are copied in one commit: few enough that the writer soon serves other sessions.
+const COPY_BYTES: usize = 2 * 1024 * 1024;
+
+/// Which messages of the original are copied.
+struct Cut {
+    /// Those before this place; all of them without it.
+    before: Option<Cursor>,
+    /// The message at that place, without what a revert took back of it.
+    last: Option<MessageWithParts>,
+}
+
 impl Sessions {
     /// Copies a session's messages, up to but without `before`, into a new session.
+    ///
+    /// A long session is copied in several commits, so that neither memory nor other sessions suffer. Until the last
+    /// one the copy refuses commands as busy; if one fails, what was copied is deleted again.
     pub async fn fork(&self, id: &SessionId, before: Option<&MessageId>) -> Result<Session, Error> {
         let original = self.get(id).await?;
-        let mut messages = self.messages(id, Page::default()).await?;
-        if let Some(before) = before {
-            let cut = messages.iter().position(|message| message.info.id() == before);
-            let cut = cut.ok_or_else(|| Error::NotFound { kind: "Message", id: before.to_string() })?;
-            messages.truncate(cut);
-        } else if let Some(mark) = &original.revert {
-            hide(&mut messages, mark);
-        }
+        let cut = self.cut(&original, before).await?;
         let home = Home {
             directory: original.directory.clone(),
             project: original.project_id.clone(),
@@ -40,26 +47,92 @@ impl Sessions {
             ..SessionInput::default()
         };
         let session = self.draft(home, input);
-        let copies = self.copy(&session.id, messages);
-        self.store_new(&session, copies).await?;
+        let pages = self.pages(id, None, cut.before).await?.sized(COPY_BYTES);
+        let copying = Copying { sessions: self.clone(), session: session.clone(), renamed: HashMap::new() };
+        // A client that hangs up must not leave half a copy behind.
+        let done = tokio::spawn(copying.run(pages, cut.last)).await;
+        done.map_err(|_| Error::Closing)??;
         Ok(session)
     }
 
-    fn copy(&self, into: &SessionId, messages: Vec<MessageWithParts>) -> Vec<EventBody> {
-        let mint = &self.shared.mint;
+    async fn cut(&self, original: &Session, before: Option<&MessageId>) -> Result<Cut, Error> {
+        let id = &original.id;
+        if let Some(before) = before {
+            let place = self.place(id, before).await?;
+            let place = place.ok_or_else(|| Error::NotFound { kind: "Message", id: before.to_string() })?;
+            return Ok(Cut { before: Some(place), last: None });
+        }
+        let Some(mark) = &original.revert else { return Ok(Cut { before: None, last: None }) };
+        let Some(mut message) = self.shared.reads.message(id, &mark.message_id).await? else {
+            return Ok(Cut { before: None, last: None });
+        };
+        let before = Some(Cursor::of(&message.info));
+        let Some(part) = &mark.part_id else { return Ok(Cut { before, last: None }) };
+        let kept = message.parts.iter().position(|known| known.id == *part);
+        message.parts.truncate(kept.unwrap_or(message.parts.len()));
+        Ok(Cut { before, last: Some(message) })
+    }
+}
+
+/// A copy that is being made.
+struct Copying {
+    sessions: Sessions,
+    session: Session,
+    /// The copies' ids by those of the originals.
+    renamed: HashMap<MessageId, MessageId>,
+}
+
+impl Copying {
+    async fn run(mut self, pages: Pages, last: Option<MessageWithParts>) -> Result<(), Error> {
+        let sessions = self.sessions.clone();
+        let reserved = sessions.shared.registry.reserve(&self.session.id);
+        let copied = self.copy_all(pages, last).await;
+        drop(reserved);
+        if let Err(error) = &copied {
+            tracing::warn!(session = %self.session.id, %error, "a fork failed and is deleted again");
+            match sessions.delete(&self.session.id).await {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(session = %self.session.id, %error, "half a fork could not be deleted");
+                }
+            }
+        }
+        copied
+    }
+
+    async fn copy_all(&mut self, mut pages: Pages, last: Option<MessageWithParts>) -> Result<(), Error> {
+        let mut head = 0;
+        let mut last = last;
+        loop {
+            let mut messages = Vec::new();
+            for record in pages.next().await? {
+                messages.push(record.read()?);
+            }
+            let done = pages.is_done();
+            messages.extend(last.take_if(|_| done));
+            let copies = self.copy(messages);
+            head = self.sessions.store_part(&self.session, head, copies, done).await?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn copy(&mut self, messages: Vec<MessageWithParts>) -> Vec<EventBody> {
+        let mint = &self.sessions.shared.mint;
+        let into = &self.session.id;
         let mut emit = Emit::new(into.clone(), mint);
-        let mut renamed: HashMap<MessageId, MessageId> = HashMap::new();
         for MessageWithParts { mut info, mut parts, .. } in messages {
             let id: MessageId = mint.id();
-            renamed.insert(info.id().clone(), id.clone());
-            rename(&mut info, into, &id, &renamed);
+            self.renamed.insert(info.id().clone(), id.clone());
+            rename(&mut info, into, &id, &self.renamed);
             for part in &mut parts {
                 part.id = mint.id();
                 part.session_id = into.clone();
                 part.message_id = id.clone();
                 if let PartBody::Compaction(compaction) = &mut part.body
                     && let Some(tail) = &mut compaction.tail_start_id
-                    && let Some(copy) = renamed.get(tail)
+                    && let Some(copy) = self.renamed.get(tail)
                 {
                     *tail = copy.clone();
                 }
@@ -75,19 +148,6 @@ impl Sessions {
             }
         }
         emit.into_events()
-    }
-}
-
-/// Leaves out what a revert has taken back.
-fn hide(messages: &mut Vec<MessageWithParts>, mark: &Revert) {
-    let Some(first) = messages.iter().position(|message| *message.info.id() == mark.message_id) else {
-        return;
-    };
-    let Some(part) = &mark.part_id else { return messages.truncate(first) };
-    messages.truncate(first + 1);
-    if let Some(message) = messages.last_mut() {
-        let kept = message.parts.iter().position(|known| known.id == *part);
-        message.parts.truncate(kept.unwrap_or(message.parts.len()));
     }
 }
 

@@ -10,11 +10,9 @@ use protocol::{
 use super::Sessions;
 use crate::{
     Error,
-    ports::{Cursor, Listing, Page},
+    ports::{Listing, Page},
+    session::back::look_back,
 };
-
-/// Messages read at a time when the answer to a prompt is looked for.
-const ANSWER_PAGE: usize = 50;
 
 impl Sessions {
     /// Sessions, most recently updated first.
@@ -70,17 +68,8 @@ impl Sessions {
         prompt: &MessageId,
     ) -> Result<Option<MessageWithParts>, Error> {
         let mut found = Answers::default();
-        let mut before = None;
-        loop {
-            // Whatever answers a prompt comes after it, and usually it is one of the newest messages.
-            let page = Page { before, limit: Some(ANSWER_PAGE) };
-            let page = self.shared.reads.messages(id, page).await?;
-            let Some(oldest) = page.first().map(|message| Cursor::of(&message.info)) else { break };
-            if page.into_iter().rev().any(|message| found.note(message, prompt)) {
-                break;
-            }
-            before = Some(oldest);
-        }
+        // Whatever answers a prompt comes after it, and usually it is one of the newest messages.
+        look_back(self.shared.reads.as_ref(), id, |message| !found.note(message, prompt)).await?;
         Ok(found.newest(prompt))
     }
 

@@ -23,6 +23,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Registry {
     actors: Mutex<HashMap<SessionId, mpsc::Sender<Command>>>,
+    /// New sessions that another session is still being copied into.
+    reserved: Mutex<HashSet<SessionId>>,
     closed: AtomicBool,
     ended: [AtomicU64; EndReason::ALL.len()],
     waiting: AtomicI64,
@@ -53,6 +55,16 @@ impl Registry {
 
     pub(super) fn is_live(&self, id: &SessionId) -> bool {
         self.lock().contains_key(id)
+    }
+
+    /// Keeps a new session for its creator: until the guard is dropped, commands to it are refused as busy.
+    pub(super) fn reserve(&self, id: &SessionId) -> Reserved<'_> {
+        self.reserved().insert(id.clone());
+        Reserved { registry: self, session: id.clone() }
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets an actor go, unless a command reached it meanwhile. Commands are put into the inbox under the same
@@ -100,11 +112,26 @@ impl Registry {
     }
 }
 
+/// A session that only its creator writes to.
+pub(super) struct Reserved<'a> {
+    registry: &'a Registry,
+    session: SessionId,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.registry.reserved().remove(&self.session);
+    }
+}
+
 impl Sessions {
     pub(crate) fn send(&self, id: &SessionId, command: Command) -> Result<(), Error> {
         let registry = &self.shared.registry;
         if registry.is_closed() && !matches!(command, Command::Interrupt(_)) {
             return Err(Error::Closing);
+        }
+        if registry.reserved().contains(id) {
+            return Err(Error::Busy(id.clone()));
         }
         let mut actors = registry.lock();
         let inbox = actors.entry(id.clone()).or_insert_with(|| {

@@ -14,6 +14,7 @@ mod attic;
 mod children;
 mod continuations;
 mod faults;
+mod forks;
 mod going;
 mod harness;
 mod hooks;

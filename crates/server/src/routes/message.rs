@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use engine::ports::{Cursor, Page};
+use engine::ports::Cursor;
 use http::{HeaderName, HeaderValue, header};
 use protocol::{
     MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId, part, wire_error::BadRequestKind,
@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::{
     App, Error,
+    array::Array,
     error::Fault,
     extract::{Body, Link, Params, Query},
     openapi::{Gives, Operation, Route},
@@ -63,7 +64,7 @@ struct ListQuery {
 
 /// A page of messages, and how to get the one before it.
 struct Listed {
-    messages: Vec<MessageWithParts>,
+    messages: Array,
     older: Option<(String, String)>,
 }
 
@@ -74,21 +75,25 @@ async fn list(
     link: Link,
 ) -> Result<Listed, Error> {
     let limit = query.limit.filter(|limit| *limit > 0).map(|limit| limit.min(MAX_PAGE));
-    let Some(limit) = limit else {
-        if query.before.is_some() {
-            return Err(Error::bad_request(BadRequestKind::Query, "before: needs a limit"));
-        }
-        let messages = app.sessions.messages(&id, Page::default()).await?;
-        return Ok(Listed { messages, older: None });
-    };
+    if limit.is_none() && query.before.is_some() {
+        return Err(Error::bad_request(BadRequestKind::Query, "before: needs a limit"));
+    }
     let before = query.before.as_deref().map(read_cursor).transpose()?;
-    // One more than wanted tells whether there is more.
-    let mut messages = app.sessions.messages(&id, Page { before, limit: Some(limit + 1) }).await?;
-    let surplus = messages.len().saturating_sub(limit);
-    messages.drain(..surplus);
-    let oldest = messages.first().filter(|_| surplus > 0);
-    let older = oldest.map(|oldest| {
-        let cursor = write_cursor(&Cursor::of(&oldest.info));
+    // The page begins after the message that is one too many.
+    let after = match limit {
+        Some(limit) => app.sessions.nth_before(&id, before.clone(), limit + 1).await?,
+        None => None,
+    };
+    let more = after.is_some();
+    let pages = app.sessions.pages(&id, after, before).await?;
+    let messages = Array::begin(pages, ("[", "]"), |page, elements| {
+        page.iter().for_each(|record| elements.record(record));
+        Ok(())
+    })
+    .await?;
+    let oldest = messages.first.as_ref().filter(|_| more).zip(limit);
+    let older = oldest.map(|(oldest, limit)| {
+        let cursor = write_cursor(oldest);
         let next = link.next(&[("limit", &limit.to_string()), ("before", &cursor)]);
         (cursor, next)
     });
@@ -97,7 +102,7 @@ async fn list(
 
 impl IntoResponse for Listed {
     fn into_response(self) -> Response {
-        let mut response = Json(self.messages).into_response();
+        let mut response = self.messages.into_response();
         if let Some((cursor, next)) = self.older {
             let headers = response.headers_mut();
             // An address with letters that no header may hold gets no link; the cursor is enough.

@@ -1,8 +1,12 @@
 //! Messages and their parts.
 
-use http::header;
+use axum::body::Body;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, header};
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::world::{World, prompt};
 
@@ -64,6 +68,71 @@ async fn pages_go_back_from_the_newest() {
     assert_eq!(refused["data"]["kind"], "Query");
     world.expect(400, "GET", &format!("{path}?limit=2&before=x"), None).await;
     world.expect(400, "GET", &format!("{path}?limit=-1"), None).await;
+}
+
+/// A session with messages that do not fit into one page.
+async fn long_session(world: &World) -> (String, Vec<String>) {
+    let id = world.session().await;
+    let texts: Vec<String> = ["a", "b", "c", "d", "e", "f"].map(|name| name.repeat(100_000)).into();
+    for text in &texts {
+        let quiet = json!({ "noReply": true, "parts": [{ "type": "text", "text": text }] });
+        world.post(&format!("/session/{id}/message"), quiet).await;
+    }
+    (id, texts)
+}
+
+/// A body as it comes; the pieces until it ends or fails, and whether it ended.
+async fn pieces(world: &World, path: &str, mut between: impl AsyncFnMut()) -> (Vec<Bytes>, bool) {
+    let call = Request::get(path).body(Body::empty()).unwrap();
+    let response = world.router.clone().oneshot(call).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let (mut body, mut pieces) = (response.into_body().into_data_stream(), Vec::new());
+    while let Some(piece) = body.next().await {
+        let Ok(piece) = piece else { return (pieces, false) };
+        pieces.push(piece);
+        between().await;
+    }
+    (pieces, true)
+}
+
+#[tokio::test]
+async fn a_long_session_is_listed_in_pieces() {
+    for world in [World::new(), World::on_disk()] {
+        let (id, texts) = long_session(&world).await;
+        for (path, list) in [
+            (format!("/session/{id}/message"), ""),
+            (format!("/session/{id}/message?limit=5"), ""),
+            (format!("/api/session/{id}/context"), "/data"),
+        ] {
+            let (pieces, ended) = pieces(&world, &path, async || {}).await;
+            assert!(ended);
+            assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.len() < 400_000), "{path}");
+            let whole: Value = serde_json::from_slice(&pieces.concat()).unwrap();
+            let said: Vec<&str> =
+                whole.pointer(list).unwrap().as_array().unwrap().iter().map(words).collect();
+            let expected = if path.ends_with("=5") { &texts[1..] } else { &texts };
+            assert_eq!(said, expected, "{path}");
+        }
+        let newest = world.get(&format!("/session/{id}/message?limit=1")).await;
+        assert_eq!(words(&newest[0]), texts[5]);
+    }
+}
+
+/// What a message says, in either interface.
+fn words(message: &Value) -> &str {
+    message.pointer("/parts/0/text").or_else(|| message.get("text")).and_then(Value::as_str).unwrap()
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_finished_is_cut_off() {
+    let world = World::on_disk();
+    let (id, _) = long_session(&world).await;
+    let path = format!("/session/{id}/message");
+    let (pieces, ended) =
+        pieces(&world, &path, async || drop(world.call("DELETE", &format!("/session/{id}"), None).await))
+            .await;
+    assert!(!ended, "a list of {} pieces that ends properly is a lie", pieces.len());
+    assert!(serde_json::from_slice::<Value>(&pieces.concat()).is_err());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Listing: orders, pages and filters.
 
-use engine::ports::{Cursor, Listing, Page};
+use engine::ports::{Cursor, Direction, Listing, Page, Record, Stretch};
 use protocol::MessageWithParts;
 use serde_json::json;
 
@@ -59,6 +59,130 @@ pub(crate) async fn pages_lead_back_to_the_beginning(subject: &Subject) {
     // A cursor need not be a message.
     let between = Cursor { created: 1, id: id("msg") };
     assert_eq!(names(&page(subject, Some(between), None).await), ["msg_0", "msg_1", "msg_2"]);
+}
+
+/// Ten messages of a few hundred bytes, three at a time in one moment, and one of another session.
+async fn ten(subject: &Subject) {
+    let messages = (0..10).map(|n| user("ses_a", &format!("msg_{n}"), n / 3)).collect();
+    subject.say("ses_a", messages).await;
+    for n in 0..10 {
+        let words = n.to_string().repeat(100);
+        let part = text("ses_a", &format!("msg_{n}"), "prt_1", &words, (n != 9).then_some(1));
+        let second = text("ses_a", &format!("msg_{n}"), "prt_0", "first", Some(1));
+        subject.say("ses_a", vec![saved(&part), saved(&second)]).await;
+    }
+    subject.say("ses_b", vec![user("ses_b", "msg_5", 1)]).await;
+}
+
+fn all(direction: Direction) -> Stretch {
+    Stretch { after: None, before: None, direction, limit: usize::MAX, bytes: usize::MAX, bulk: false }
+}
+
+async fn stretch(subject: &Subject, stretch: Stretch) -> Vec<Record> {
+    subject.reads.stretch(&id("ses_a"), stretch).await.unwrap()
+}
+
+pub(crate) async fn a_stretch_is_the_page_still_encoded(subject: &Subject) {
+    ten(subject).await;
+    let page = page(subject, None, None).await;
+    let records = stretch(subject, all(Direction::Forward)).await;
+    let read: Vec<MessageWithParts> = records.iter().map(|record| record.read().unwrap()).collect();
+    assert_eq!(read, page);
+    for (record, message) in records.iter().zip(&page) {
+        let mut written = Vec::new();
+        record.write(&mut written);
+        assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(message).unwrap());
+        assert_eq!(record.place, Cursor::of(&message.info));
+    }
+    let open: Vec<bool> = records[9].parts.iter().map(|part| part.open).collect();
+    assert_eq!(open, [false, true]);
+    let back = stretch(subject, all(Direction::Backward)).await;
+    assert!(back.iter().eq(records.iter().rev()));
+}
+
+pub(crate) async fn stretches_lead_through_a_session_in_both_directions(subject: &Subject) {
+    ten(subject).await;
+    let everything = stretch(subject, all(Direction::Forward)).await;
+    let one = everything[0].bytes();
+    // By count, by bytes, by whichever is reached first, and with messages that are larger than allowed.
+    for (limit, bytes) in [(3, usize::MAX), (usize::MAX, 3 * one), (4, 2 * one), (20, 1), (1, 1)] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut found: Vec<Record> = Vec::new();
+            loop {
+                let last = found.last().map(|record| record.place.clone());
+                let (after, before) = match direction {
+                    Direction::Forward => (last, None),
+                    Direction::Backward => (None, last),
+                };
+                let more = stretch(subject, Stretch { after, before, limit, bytes, ..all(direction) }).await;
+                let size: usize = more.iter().map(Record::bytes).sum();
+                assert!(more.len() <= limit && size < bytes.saturating_add(2 * one), "{limit} {bytes}");
+                if more.is_empty() {
+                    break;
+                }
+                found.extend(more);
+            }
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            assert_eq!(found, everything, "{limit} messages, {bytes} bytes");
+        }
+    }
+    let (after, before) = (Some(everything[2].place.clone()), Some(everything[6].place.clone()));
+    let between = stretch(subject, Stretch { after, before, bulk: true, ..all(Direction::Forward) }).await;
+    assert_eq!(between, everything[3..6]);
+    assert!(stretch(subject, Stretch { limit: 0, ..all(Direction::Forward) }).await.is_empty());
+}
+
+pub(crate) async fn a_message_is_found_by_counting_back(subject: &Subject) {
+    ten(subject).await;
+    let back = |before: Option<Cursor>, count| async move {
+        let found = subject.reads.nth_before(&id("ses_a"), before, count).await.unwrap();
+        found.map(|place| (place.created, place.id.to_string()))
+    };
+    assert_eq!(back(None, 1).await, Some((3, "msg_9".to_owned())));
+    assert_eq!(back(None, 10).await, Some((0, "msg_0".to_owned())));
+    assert_eq!(back(None, 11).await, None);
+    assert_eq!(back(None, 0).await, None);
+    let fifth = Cursor { created: 1, id: id("msg_5") };
+    assert_eq!(back(Some(fifth), 2).await, Some((1, "msg_3".to_owned())));
+}
+
+pub(crate) async fn the_newest_summary_is_a_complete_one(subject: &Subject) {
+    let session = id("ses_a");
+    let newest = || async {
+        let found = subject.reads.newest_summary(&session).await.unwrap();
+        found.map(|place| (place.created, place.id.to_string()))
+    };
+    assert_eq!(newest().await, None);
+    let summary = |message: &str, time: i64, more: serde_json::Value| {
+        let info = json!({
+            "id": message, "sessionID": "ses_a", "role": "assistant", "parentID": "msg_0",
+            "time": { "created": time, "completed": time }, "modelID": "baton", "providerID": "demo",
+            "mode": "compaction", "agent": "compaction", "path": { "cwd": "/", "root": "/" }, "cost": 0,
+            "tokens": { "input": 1, "output": 2 },
+        });
+        event("message.updated", json!({ "sessionID": "ses_a", "info": merge(info, more) }))
+    };
+    let complete = || json!({ "summary": true, "finish": "stop" });
+    let failed = json!({
+        "summary": true, "finish": "stop", "error": { "name": "UnknownError", "data": { "message": "no" } },
+    });
+    subject
+        .say(
+            "ses_a",
+            vec![
+                user("ses_a", "msg_0", 1),
+                summary("msg_2", 2, complete()),
+                summary("msg_1", 3, complete()),
+                summary("msg_4", 4, json!({ "summary": true })),
+                summary("msg_5", 5, failed),
+                summary("msg_6", 6, json!({ "summary": false, "finish": "stop" })),
+                answer("ses_a", "msg_7", "msg_0", 7, Some(8)),
+            ],
+        )
+        .await;
+    assert_eq!(newest().await, Some((3, "msg_1".to_owned())));
 }
 
 pub(crate) async fn open_messages_are_what_a_dead_owner_left(subject: &Subject) {

@@ -1,6 +1,6 @@
 //! Any sequence of commits gives the same answers from every store.
 
-use engine::ports::{Cursor, Failure, Listing, Page};
+use engine::ports::{Cursor, Direction, Failure, Listing, Page, Stretch};
 use proptest::{collection::vec, prelude::*};
 use protocol::Part;
 use serde_json::json;
@@ -127,6 +127,15 @@ async fn answers(subject: &Subject) -> Vec<String> {
             ask!(reads.messages(&session, Page { before: None, limit }));
             let before = Some(Cursor { created: 2, id: id("msg_2") });
             ask!(reads.messages(&session, Page { before, limit }));
+        }
+        ask!(reads.newest_summary(&session));
+        for (limit, bytes) in [(usize::MAX, usize::MAX), (2, 900)] {
+            let place = Some(Cursor { created: 2, id: id("msg_2") });
+            let whole =
+                |direction| Stretch { after: None, before: None, direction, limit, bytes, bulk: false };
+            ask!(reads.stretch(&session, whole(Direction::Backward)));
+            ask!(reads.stretch(&session, Stretch { after: place.clone(), ..whole(Direction::Forward) }));
+            ask!(reads.nth_before(&session, place, 2));
         }
         for message in MESSAGES.map(id) {
             ask!(reads.message(&session, &message));

@@ -139,6 +139,13 @@ impl Prepared {
         matches!(first, Some(Change::SessionSaved { created: true, .. }))
     }
 
+    /// Whether it removes more than it writes.
+    pub(super) fn removes(&self) -> bool {
+        let removes =
+            |entry: &Entry| matches!(entry.change, Change::SessionDeleted | Change::MessageRemoved(_));
+        self.entries.iter().any(removes)
+    }
+
     /// What the observer is told, once the first event is known to be at `first`.
     pub(super) fn into_logged(self, first: u64) -> Vec<Logged> {
         let Self { session, directory, project, entries, .. } = self;

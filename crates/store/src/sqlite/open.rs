@@ -17,11 +17,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 use super::{
     lock::{Lock, Refused},
-    schema,
+    schema, space,
 };
 
 /// How long to wait for another program (a backup, a shell) that has the file locked.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// Statements kept prepared per connection; there are about forty.
 const STATEMENTS: usize = 64;
@@ -157,6 +157,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
         }
         connection.set_db_config(keep_log, false).map_err(sql(path))?;
     }
+    space::prepare(&connection);
     schema::migrate(&mut connection).map_err(sql(path))?;
     configure(&connection).map_err(sql(path))?;
     Ok((connection, lock))
@@ -182,6 +183,8 @@ fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A log that one large transaction made long does not stay so.
+    connection.pragma_update_and_check(None, "journal_size_limit", space::LOG_BYTES, |_| Ok(()))?;
     // The writer decides when, after it has acknowledged.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
 }

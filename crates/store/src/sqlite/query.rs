@@ -21,7 +21,7 @@ fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
 }
 
 /// Reads an id from a column.
-fn id<T: FromStr<Err = E>, E: std::error::Error + Send + Sync + 'static>(
+pub(super) fn id<T: FromStr<Err = E>, E: std::error::Error + Send + Sync + 'static>(
     row: &Row<'_>,
     column: usize,
 ) -> Result<T> {
@@ -35,7 +35,7 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn limit(wanted: Option<usize>) -> i64 {
+pub(super) fn limit(wanted: Option<usize>) -> i64 {
     wanted.map_or(i64::MAX, |limit| number(limit as u64))
 }
 

@@ -27,6 +27,9 @@ type Query = Box<dyn FnOnce(&rusqlite::Result<Connection>) + Send>;
 pub(super) struct Readers {
     queue: Arc<Queue>,
     places: Semaphore,
+    /// Pages of long listings that are read at a time: half of the threads. The rest wait in order of arrival, so
+    /// that several long listings take turns and short queries find a free thread.
+    bulk: Semaphore,
     path: Arc<Path>,
 }
 
@@ -49,8 +52,14 @@ impl Readers {
         threads: usize,
         reading: &mpsc::Sender<()>,
     ) -> std::io::Result<Self> {
-        let readers = Self { queue: Arc::default(), places: Semaphore::new(WAITING), path: Arc::clone(path) };
-        for _ in 0..threads.max(1) {
+        let threads = threads.max(1);
+        let readers = Self {
+            queue: Arc::default(),
+            places: Semaphore::new(WAITING),
+            bulk: Semaphore::new(threads.div_ceil(2)),
+            path: Arc::clone(path),
+        };
+        for _ in 0..threads {
             let (queue, path, reading) = (Arc::clone(&readers.queue), Arc::clone(path), reading.clone());
             thread::Builder::new().name("store-reader".into()).spawn(move || {
                 queue.work(&path);
@@ -89,8 +98,18 @@ impl Readers {
         }
     }
 
+    /// Runs a query that is one of many, such as a page of a long listing.
+    pub(super) async fn run_bulk<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let _turn = self.bulk.acquire().await.map_err(|_| failure::closed(&self.path))?;
+        self.run(query).await
+    }
+
     /// Lets the threads finish what waits, and end.
     pub(super) fn close(&self) {
+        self.bulk.close();
         self.places.close();
         self.queue.lock().closed = true;
         self.queue.changed.notify_all();

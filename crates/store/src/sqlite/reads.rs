@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use engine::ports::{Answer, Listing, OpenPrompt, Page, Reads, Span, Stored};
+use engine::ports::{Answer, Cursor, Listing, OpenPrompt, Page, Reads, Record, Span, Stored, Stretch};
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
     project::ProjectNote,
@@ -11,7 +11,7 @@ use protocol::{
 };
 use rusqlite::Connection;
 
-use super::{Sqlite, note, query};
+use super::{Sqlite, messages, note, query};
 
 impl Sqlite {
     fn read<T: Send + 'static>(
@@ -35,6 +35,29 @@ impl Reads for Sqlite {
     fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
         let session = session.clone();
         self.read(move |connection| query::messages(connection, &session, &page))
+    }
+
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>> {
+        let session = session.clone();
+        let bulk = stretch.bulk;
+        let query = move |connection: &Connection| messages::stretch(connection, &session, &stretch);
+        if bulk { Box::pin(self.readers.run_bulk(query)) } else { self.read(query) }
+    }
+
+    fn nth_before(
+        &self,
+        session: &SessionId,
+        before: Option<Cursor>,
+        count: usize,
+    ) -> Answer<'_, Option<Cursor>> {
+        let session = session.clone();
+        self.read(move |connection| messages::nth_before(connection, &session, before.as_ref(), count))
+    }
+
+    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
+        let session = session.clone();
+        // Without any summary, every message of the session is looked at.
+        Box::pin(self.readers.run_bulk(move |connection| messages::newest_summary(connection, &session)))
     }
 
     fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {

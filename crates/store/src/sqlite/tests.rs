@@ -3,6 +3,7 @@
 mod forgetting;
 mod full;
 mod opening;
+mod space;
 mod writing;
 
 use std::{

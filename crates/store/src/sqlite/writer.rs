@@ -27,6 +27,7 @@ use super::{
     note, outbox,
     project::{self, End, Refusal},
     retention::Retention,
+    space::Space,
     stats::Stats,
 };
 
@@ -38,6 +39,9 @@ const GROUP_BYTES: usize = 4 * 1024 * 1024;
 /// The write-ahead log is moved into the file when it has so many pages (4 MiB): often enough to stay small,
 /// seldom enough that its two syncs do not count.
 const LOG_PAGES: i32 = 1_000;
+
+/// A log of so many pages (16 MiB) is cut when the writer is idle.
+const LOG_PAGES_LARGE: i32 = 4_096;
 
 /// A reader in the middle of something holds on to a part of the log; it is tried again so many pages later.
 const LOG_PAGES_AGAIN: i32 = 250;
@@ -91,6 +95,7 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     stats: Arc<Stats>,
     retention: Retention,
+    space: Space,
     end: End,
     /// Whether the connection syncs every transaction now.
     flushing: bool,
@@ -136,6 +141,7 @@ impl Writer {
             clock,
             stats,
             retention,
+            space: Space::default(),
             end,
             flushing: false,
             log_pages,
@@ -262,11 +268,14 @@ impl Writer {
 
     /// Tells the observer and whoever waits, in the order of the log. Nobody may wait any more: then the
     /// commit stands all the same.
-    fn report(&self, group: Vec<Job>, outcomes: Vec<Outcome>) {
+    fn report(&mut self, group: Vec<Job>, outcomes: Vec<Outcome>) {
         for (job, outcome) in group.into_iter().zip(outcomes) {
             match (job.work, outcome) {
                 (Work::Append { commit, since, reply }, Outcome::Appended(appended)) => {
                     let events = commit.entries.len();
+                    if commit.removes() {
+                        self.space.removed();
+                    }
                     if events > 0 {
                         let first = appended.position + 1 - events as u64;
                         self.observer.committed(commit.into_logged(first));
@@ -314,13 +323,20 @@ impl Writer {
 
     /// Does a little of what can wait; tells whether there is more of it.
     fn tidy(&mut self, idle: bool) -> bool {
-        if self.log_pages.load(Relaxed) >= self.log_limit {
+        let pages = self.log_pages.load(Relaxed);
+        if pages >= LOG_PAGES_LARGE {
+            self.space.log_grew();
+        }
+        if pages >= self.log_limit {
             self.move_log("PASSIVE");
         }
         match self.retention.trim(&mut self.connection, self.end, self.clock.now(), idle) {
             Ok(trimmed) => {
                 self.stats.trimmed(trimmed.events);
-                trimmed.more
+                if trimmed.events > 0 {
+                    self.space.removed();
+                }
+                trimmed.more || self.give_back(idle)
             }
             Err(error) => {
                 // It is tried again with the next commit; until then the log is a little too long.
@@ -328,6 +344,18 @@ impl Writer {
                 false
             }
         }
+    }
+
+    /// Gives back space while nobody waits for the writer; tells whether there is more of it.
+    fn give_back(&mut self, idle: bool) -> bool {
+        if !idle {
+            return self.space.is_wanted();
+        }
+        self.space.give_back(&self.connection, &self.path).unwrap_or_else(|error| {
+            // It is tried again after the next removal; until then the file is larger than it need be.
+            tracing::warn!(path = %self.path.display(), %error, "free space could not be given back");
+            false
+        })
     }
 
     fn flush(&mut self, wanted: bool) -> rusqlite::Result<()> {

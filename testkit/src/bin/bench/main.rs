@@ -9,6 +9,7 @@ mod accept;
 mod chats;
 mod fan_out;
 mod latency;
+mod long_session;
 mod plugins;
 mod relay;
 mod start;
@@ -56,6 +57,11 @@ async fn main() -> Result<()> {
     if wanted("chats") {
         let chats = std::env::args().nth(2).map_or(Ok(chats::CHATS), |count| count.parse())?;
         chats::measure(&program, &mut table, chats).await?;
+    }
+    // It takes minutes and gigabytes, so it is only run by name.
+    if only.as_deref() == Some("long-session") {
+        let messages = std::env::args().nth(2).map_or(Ok(long_session::MESSAGES), |count| count.parse())?;
+        long_session::measure(&program, &mut table, messages).await?;
     }
     print!("{table}");
     Ok(())

@@ -2,8 +2,8 @@
 
 use protocol::{Message, MessageWithParts, Millis, Part, PartBody, ToolState};
 
-use super::window::tokens;
 use crate::native::limits;
+use crate::native::size::tokens;
 
 /// Turns at the end whose output is left alone.
 const NEWEST_TURNS: usize = 2;

@@ -3,8 +3,8 @@
 use engine::ports::hooks::CompactionPrompt;
 use llm::{AssistantContent, Message, UserContent};
 
-use super::window::tokens;
 use crate::native::limits;
+use crate::native::size::tokens;
 
 /// The system prompt of the agent that summarises.
 pub(in crate::native) const PROMPT: &str = "\

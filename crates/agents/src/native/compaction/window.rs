@@ -1,16 +1,13 @@
 //! How much of a conversation fits into a model's context. Pure.
 
 use llm::catalogue::Limit;
-use llm::{AssistantContent, Message, UserContent};
 use protocol::session::Tokens;
 
 use crate::native::limits;
+use crate::native::size::Size;
 
-/// Characters to a token, the usual rule of thumb.
-const CHARACTERS: u64 = 4;
-
-/// What a picture or document is taken for, in tokens; its length says nothing.
-const FILE: u64 = 1_500;
+/// Tokens are guessed, and no guess is further off than this: a model may count half as many, hardly fewer.
+const DOUBT: u64 = 2;
 
 /// How much fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +16,8 @@ pub(in crate::native) struct Window {
     pub(in crate::native) output: u64,
     /// What a conversation may have before it has to be summarised; nothing if nobody knows.
     pub(in crate::native) usable: Option<u64>,
+    /// What the model takes at most; nothing if nobody knows.
+    pub(in crate::native) most: Option<u64>,
 }
 
 impl Window {
@@ -36,7 +35,25 @@ impl Window {
             Some(input) => Some(input.saturating_sub(spare(input))),
             None => Some(limit.context.saturating_sub(spare(limit.context).max(output))),
         };
-        Self { output, usable }
+        let most = (limit.context > 0).then(|| limit.input.unwrap_or(limit.context));
+        Self { output, usable, most }
+    }
+
+    /// Whether something of this size probably does not fit. `known` is the model's own count, if there is one.
+    pub(in crate::native) fn is_crowded(&self, guess: Size, known: Option<u64>) -> bool {
+        let tokens = known.map_or(guess.tokens, |known| known.max(guess.tokens / DOUBT));
+        guess.bytes > limits::REQUEST_BYTES || self.usable.is_some_and(|usable| tokens >= usable)
+    }
+
+    /// Whether something of this size cannot fit, however wrong the guess is.
+    pub(in crate::native) fn excludes(&self, guess: Size) -> bool {
+        guess.bytes > limits::REQUEST_BYTES || self.most.is_some_and(|most| guess.tokens / DOUBT > most)
+    }
+
+    /// How much of a conversation is read at most. A conversation of this size is too long in any case.
+    pub(in crate::native) fn look_back(&self) -> Size {
+        let tokens = self.most.map_or(u64::MAX, |most| most.saturating_mul(DOUBT).saturating_add(1));
+        Size { tokens, bytes: limits::HISTORY_BYTES }
     }
 
     /// Whether a conversation of this size has to be summarised.
@@ -49,39 +66,6 @@ impl Window {
     pub(in crate::native) fn kept(&self, wanted: Option<u64>) -> u64 {
         let share = self.usable.map_or(0, |usable| usable / 4);
         wanted.unwrap_or_else(|| share.clamp(limits::LEAST_KEPT, limits::MOST_KEPT))
-    }
-}
-
-/// About how many tokens a text has.
-pub(in crate::native) fn tokens(text: &str) -> u64 {
-    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(CHARACTERS)
-}
-
-/// About how many tokens a conversation has.
-pub(in crate::native) fn weight(messages: &[Message]) -> u64 {
-    messages.iter().map(message).sum()
-}
-
-fn message(message: &Message) -> u64 {
-    match message {
-        Message::User(content) => content
-            .iter()
-            .map(|block| match block {
-                UserContent::Text(text) => tokens(text),
-                UserContent::File { .. } => FILE,
-            })
-            .sum(),
-        Message::Assistant(content) => content
-            .iter()
-            .map(|block| match block {
-                AssistantContent::Text(text) | AssistantContent::Reasoning { text, .. } => tokens(text),
-                AssistantContent::ToolCall { name, input, .. } => tokens(name) + tokens(&input.to_string()),
-            })
-            .sum(),
-        Message::Tool(results) => results
-            .iter()
-            .map(|result| tokens(&result.output) + FILE * u64::try_from(result.files.len()).unwrap_or(0))
-            .sum(),
     }
 }
 
@@ -136,6 +120,20 @@ mod tests {
         assert!(window.overflows(&tokens));
         tokens.total = Some(167_999);
         assert!(!window.overflows(&tokens));
+    }
+
+    #[test]
+    fn a_guess_is_believed_only_so_far() {
+        let small = window(32_000, None, 8_000, None);
+        let guess = |tokens| Size { tokens, bytes: tokens * 4 };
+        assert!(!small.is_crowded(guess(23_999), None) && small.is_crowded(guess(24_000), None));
+        assert!(!small.is_crowded(guess(47_000), Some(9_000)), "the model's own count is better");
+        assert!(small.is_crowded(guess(48_000), Some(9_000)), "but it cannot be that wrong");
+        assert!(!small.excludes(guess(64_001)) && small.excludes(guess(64_002)));
+        let unknown = window(0, None, 0, None);
+        assert!(!unknown.excludes(guess(1_000_000)), "nobody knows");
+        let pictures = Size { tokens: 1_500, bytes: limits::REQUEST_BYTES + 1 };
+        assert!(unknown.excludes(pictures) && unknown.is_crowded(pictures, None));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use protocol::{Message, MessageWithParts, PartBody, ToolState};
 use workspace::files::{self, Root};
 
 use super::{Call, Failure, paths};
+use crate::native::{limits, size};
 
 /// What files with instructions are called. In each directory the first of them counts.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"];
@@ -59,7 +60,12 @@ pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<Nearby>, 
         return Ok(Vec::new());
     }
     // Only asked for when it matters: most files have nothing beside them.
-    if let Ok(history) = call.turn.history().await {
+    let mut bytes = 0;
+    let recent = call.turn.recent(|message| {
+        bytes += size::stored(message).bytes;
+        is_summary(message) || bytes > limits::HISTORY_BYTES
+    });
+    if let Ok(history) = recent.await {
         for seen in visible(&history) {
             call.loaded.add(&seen);
         }
@@ -85,12 +91,13 @@ fn find(root: &Root, file: &Path) -> Vec<Nearby> {
     found
 }
 
+fn is_summary(message: &MessageWithParts) -> bool {
+    matches!(&message.info, Message::Assistant(info) if info.summary == Some(true))
+}
+
 /// Files with instructions that came with what the model still sees.
 fn visible(history: &[MessageWithParts]) -> Vec<PathBuf> {
-    let since = history.iter().rev().take_while(|message| match &message.info {
-        Message::Assistant(info) => info.summary != Some(true),
-        Message::User(_) => true,
-    });
+    let since = history.iter().rev().take_while(|message| !is_summary(message));
     let states = since.flat_map(|message| &message.parts).filter_map(|part| match &part.body {
         PartBody::Tool(tool) if tool.tool == "read" => match &tool.state {
             ToolState::Completed(state) if state.time.compacted.is_none() => state.metadata.get("loaded"),

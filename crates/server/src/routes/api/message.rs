@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
 use engine::{
     Sessions,
-    ports::{Cursor, Page as Span},
+    ports::{Cursor, Direction, Record, Stretch},
 };
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, PartBody, SessionId,
@@ -17,15 +21,18 @@ use serde::{Deserialize, Serialize};
 use super::{Order, page_size, read_cursor, write_cursor};
 use crate::{
     App, Error,
+    array::{Array, Elements},
     error::Fault,
     extract::{Params, Query},
-    openapi::Route,
+    openapi::{Gives, Operation, Route},
 };
 
 /// Messages in a page, if the client does not say.
 const PAGE: usize = 50;
 /// Messages in a page at most.
 const MAX_PAGE: usize = 200;
+/// Stored bytes of a page at most, unless one message has more; its cursor then leads to the rest.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
@@ -73,27 +80,25 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<NextMessage>>, Error> {
     let size = page_size(query.limit, PAGE, MAX_PAGE)?;
-    let after = query.cursor.as_deref().map(read_cursor::<Place>).transpose()?;
-    let mut messages = match query.order {
-        Order::Desc => {
-            let before = after.map(|place| Cursor { created: place.time, id: place.id });
-            let mut page = app.sessions.messages(&id, Span { before, limit: Some(size + 1) }).await?;
-            page.reverse();
-            page
-        }
-        // The oldest can only be found by reading all.
-        Order::Asc => {
-            let mut all = app.sessions.messages(&id, Span::default()).await?;
-            if let Some(place) = after {
-                all.retain(|message| message.info.order() > (place.time, &place.id));
-            }
-            all
-        }
+    let place = query.cursor.as_deref().map(read_cursor::<Place>).transpose()?;
+    let place = place.map(|place| Cursor { created: place.time, id: place.id });
+    let (direction, after, before) = match query.order {
+        Order::Asc => (Direction::Forward, place, None),
+        Order::Desc => (Direction::Backward, None, place),
     };
-    let more = messages.len() > size;
-    messages.truncate(size);
+    // One more than wanted tells whether there is more.
+    let stretch = Stretch { after, before, direction, limit: size + 1, bytes: PAGE_BYTES, bulk: false };
+    let records = app.sessions.stretch(&id, stretch).await?;
+    let cut = records.iter().map(Record::bytes).sum::<usize>() >= PAGE_BYTES;
+    let more = records.len() > size || cut;
+    let read = records.iter().take(size).map(Record::read);
+    let messages = read.collect::<Result<Vec<_>, _>>().map_err(engine::Error::from)?;
     let next = messages.last().filter(|_| more).map(|last| write_cursor(&Place::of(last)));
-    Ok(Json(Page { data: shown(&messages), cursor: Cursors { previous: None, next } }))
+    // Newest first, a summary comes before the request for it.
+    let mut wanted: HashMap<MessageId, Reason> =
+        messages.iter().filter_map(|it| Some((it.info.id().clone(), reason(it)?))).collect();
+    let data = messages.iter().filter_map(|message| shown(message, &mut wanted)).collect();
+    Ok(Json(Page { data, cursor: Cursors { previous: None, next } }))
 }
 
 async fn get(
@@ -115,42 +120,53 @@ pub(super) async fn wanted_by(sessions: &Sessions, message: &MessageWithParts) -
     request.as_ref().and_then(reason).unwrap_or(Reason::Auto)
 }
 
-async fn context(
-    State(app): State<App>,
-    Params(id): Params<SessionId>,
-) -> Result<Json<Data<Vec<NextMessage>>>, Error> {
-    let mut messages = Vec::new();
-    let mut before = None;
-    loop {
-        let page = app.sessions.messages(&id, Span { before, limit: Some(MAX_PAGE) }).await?;
-        let Some(oldest) = page.first().map(|message| Cursor::of(&message.info)) else { break };
-        let summary = page.iter().rposition(is_summary);
-        messages.splice(..0, page.into_iter().skip(summary.unwrap_or(0)));
-        if summary.is_some() {
-            break;
-        }
-        before = Some(oldest);
-    }
-    Ok(Json(Data { data: shown(&messages) }))
-}
+/// The messages that a model would be told, streamed: without a summary, that is all of a session.
+struct Context(Array);
 
-fn is_summary(message: &MessageWithParts) -> bool {
-    matches!(&message.info, Message::Assistant(step)
-        if step.summary == Some(true) && step.finish.is_some() && step.error.is_none())
-}
-
-/// Messages in this wire's form. Who wanted a summary is said by the request for it.
-fn shown(messages: &[MessageWithParts]) -> Vec<NextMessage> {
-    let wanted: HashMap<&MessageId, Reason> =
-        messages.iter().filter_map(|message| Some((message.info.id(), reason(message)?))).collect();
-    let one = |message: &MessageWithParts| {
-        let request = match &message.info {
-            Message::Assistant(step) => wanted.get(&step.parent_id),
-            Message::User(_) => None,
-        };
-        NextMessage::of(message, request.copied().unwrap_or(Reason::Auto))
+async fn context(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Context, Error> {
+    let summary = app.sessions.newest_summary(&id).await?;
+    let after = match summary {
+        // Pages begin after a place; the summary itself belongs to the context.
+        Some(summary) => app.sessions.nth_before(&id, Some(summary), 1).await?,
+        None => None,
     };
-    messages.iter().filter_map(one).collect()
+    let pages = app.sessions.pages(&id, after, None).await?;
+    let mut wanted = HashMap::new();
+    let write = move |page: &[Record], elements: &mut Elements| {
+        for record in page {
+            let message = record.read().map_err(engine::Error::from)?;
+            if let Some(message) = shown(&message, &mut wanted) {
+                elements.push(&message)?;
+            }
+        }
+        Ok(())
+    };
+    Ok(Context(Array::begin(pages, (r#"{"data":["#, "]}"), write).await?))
+}
+
+impl IntoResponse for Context {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl Gives for Context {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<Data<Vec<NextMessage>>>(&[]);
+    }
+}
+
+/// A message in this wire's form. The request for a summary says who wanted it; `wanted` remembers that until the
+/// summary comes.
+fn shown(message: &MessageWithParts, wanted: &mut HashMap<MessageId, Reason>) -> Option<NextMessage> {
+    if let Some(reason) = reason(message) {
+        wanted.insert(message.info.id().clone(), reason);
+    }
+    let request = match &message.info {
+        Message::Assistant(step) => wanted.get(&step.parent_id),
+        Message::User(_) => None,
+    };
+    NextMessage::of(message, request.copied().unwrap_or(Reason::Auto))
 }
 
 fn reason(message: &MessageWithParts) -> Option<Reason> {

@@ -1,0 +1,126 @@
+//! A request that fits into the model's context, or no request at all.
+//!
+//! What a provider refuses as too long was paid for in time and memory, and some providers cut it silently. So a request
+//! is measured before it is sent: by the model's own count of the last step and a guess of what came since. One that
+//! probably does not fit is preceded by a summary. One that cannot fit is never sent.
+
+use protocol::{MessageError, MessageWithParts, Rest, TurnEnd};
+
+use super::compaction::{self, Why};
+use super::history::{self, History, LookBack};
+use super::role::Voice;
+use super::run::{Flow, Loop, Stage, or_end};
+use super::{context, size};
+
+impl Loop<'_> {
+    /// The next request, after a summary of the conversation if it has become too long.
+    pub(super) async fn fitting_request(&mut self, stage: &Stage<'_>) -> Flow<llm::Request> {
+        let voice = &stage.role.voice;
+        let mut history = self.history().await?;
+        self.check_prompt(voice, &history)?;
+        let mut summarised = false;
+        if history.last_finished().is_some_and(|last| self.inner.overflows(voice, &last.tokens)) {
+            history = self.summarised().await?;
+            summarised = true;
+        }
+        loop {
+            let request = tokio::select! {
+                biased;
+                () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
+                request = self.request(stage, &history) => request,
+            };
+            let guess = size::request(&request);
+            let crowded = history.cut || voice.window.is_crowded(guess, counted(&history, voice));
+            if crowded && !summarised && self.inner.compacts() {
+                drop(request);
+                history = self.summarised().await?;
+                summarised = true;
+            } else if history.cut || voice.window.excludes(guess) {
+                return Flow::Break(TurnEnd::Error(compaction::still_too_long()));
+            } else {
+                // It may be a little too long all the same: then the provider says so.
+                return Flow::Continue(request);
+            }
+        }
+    }
+
+    /// The conversation with a summary of its beginning.
+    async fn summarised(&mut self) -> Flow<History> {
+        self.compact(Why::Full { go_on: true }).await?;
+        self.history().await
+    }
+
+    /// Refuses a prompt that is larger than the model's context: no summary of what came before it would help.
+    fn check_prompt(&self, voice: &Voice, history: &History) -> Flow {
+        let prompt = self.unanswered(history).and_then(|at| history.messages.get(at));
+        let Some(prompt) = prompt else { return Flow::Continue(()) };
+        let size = size::conversation(&context::told([prompt], &voice.model));
+        if !voice.window.excludes(size) {
+            return Flow::Continue(());
+        }
+        let model = &voice.model.model_id;
+        let takes =
+            voice.window.most.map_or_else(String::new, |most| format!("; {model} takes at most {most}"));
+        let message = format!(
+            "The prompt is too large for the model: about {} tokens in {} bytes{takes}. Shorten it, attach less, or \
+             choose a model with a larger context.",
+            size.tokens, size.bytes
+        );
+        let error = MessageError::ContextOverflow { message, response_body: None, extra: Rest::NONE };
+        Flow::Break(TurnEnd::Error(error))
+    }
+
+    /// The conversation as far as this turn may see it, and as far back as a model could take it.
+    pub(super) async fn history(&self) -> Flow<History> {
+        let mut back = LookBack::within(self.role()?.voice.window.look_back());
+        let mut messages = or_end(self.turn.recent(|message| back.is_enough(message)).await)?;
+        if back.is_cut() {
+            let summary = self.summary_before(&messages, &back).await?;
+            messages.splice(..0, summary);
+        }
+        let mut older = Vec::new();
+        for id in history::missing(&messages, &self.fresh) {
+            older.extend(or_end(self.turn.message(&id).await)?);
+        }
+        older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
+        messages.splice(..0, older);
+        let mut history = History::new(messages, &self.fresh);
+        history.cut = back.is_cut();
+        Flow::Continue(history)
+    }
+
+    /// The newest summary and the request for it, as far as they are older than these messages.
+    async fn summary_before(
+        &self,
+        messages: &[MessageWithParts],
+        back: &LookBack,
+    ) -> Flow<Vec<MessageWithParts>> {
+        let mut found = Vec::new();
+        let request = match back.request() {
+            Some(request) => request.clone(),
+            None => {
+                let Some(summary) = or_end(self.turn.newest_summary().await)? else {
+                    return Flow::Continue(found);
+                };
+                let protocol::Message::Assistant(answer) = &summary.info else {
+                    return Flow::Continue(found);
+                };
+                let request = answer.parent_id.clone();
+                found.push(summary);
+                request
+            }
+        };
+        if !messages.iter().any(|message| *message.info.id() == request)
+            && let Some(request) = or_end(self.turn.message(&request).await)?
+        {
+            found.insert(0, request);
+        }
+        Flow::Continue(found)
+    }
+}
+
+/// The model's own count of the conversation, with a guess of what it has not counted yet.
+fn counted(history: &History, voice: &Voice) -> Option<u64> {
+    let (counted, since) = history.measured()?;
+    Some(counted.saturating_add(size::conversation(&context::told(since, &voice.model)).tokens))
+}

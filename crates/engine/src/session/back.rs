@@ -1,0 +1,54 @@
+//! Looking back through a session's messages in bounded pieces.
+
+use protocol::{MessageWithParts, SessionId};
+
+use crate::{
+    limits::{HISTORY_BYTES, HISTORY_PAGE},
+    ports::{Cursor, Direction, Error, Reads, Record, Stretch},
+};
+
+/// Goes through a session's messages, newest first, for as long as `see` wants more.
+pub(crate) async fn look_back(
+    reads: &dyn Reads,
+    session: &SessionId,
+    mut see: impl FnMut(MessageWithParts) -> bool,
+) -> Result<(), Error> {
+    let mut pages = Pages::new(reads, session);
+    while let Some(page) = pages.next().await? {
+        for record in &page {
+            if !see(record.read()?) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A session's messages in bounded pages, the newest message first.
+pub(crate) struct Pages<'a> {
+    reads: &'a dyn Reads,
+    session: &'a SessionId,
+    before: Option<Cursor>,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(reads: &'a dyn Reads, session: &'a SessionId) -> Self {
+        Self { reads, session, before: None }
+    }
+
+    /// The next page; none if there are no more messages.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Record>>, Error> {
+        let stretch = Stretch {
+            after: None,
+            before: self.before.take(),
+            direction: Direction::Backward,
+            limit: HISTORY_PAGE,
+            bytes: HISTORY_BYTES,
+            bulk: false,
+        };
+        let page = self.reads.stretch(self.session, stretch).await?;
+        let Some(oldest) = page.last() else { return Ok(None) };
+        self.before = Some(oldest.place.clone());
+        Ok(Some(page))
+    }
+}

@@ -1,0 +1,180 @@
+//! A session that is much longer than a server should have in memory.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use futures::future::{join_all, try_join_all};
+use serde_json::{Value, json};
+use testkit::{
+    calls::Calls,
+    process::{Baton, Home},
+};
+
+use crate::table::{Table, mebibytes, millis, percentile};
+
+/// Messages of the session, unless the command line says otherwise.
+pub(crate) const MESSAGES: usize = 20_000;
+
+/// Bytes of each.
+const BYTES: usize = 20_000;
+
+/// Clients that write it.
+const WRITERS: usize = 8;
+
+/// Clients that read all of it at once.
+const READERS: usize = 4;
+
+/// How often memory is looked at, and another client asks for a short list, while they read.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// How long a quiet server is given to give back memory and space.
+const QUIET: Duration = Duration::from_secs(20);
+
+pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) -> Result<()> {
+    let home = Home::new(program)?;
+    let session = write(&home, messages, table).await?;
+    // A server that has not written it: what it has in memory then is what reading costs.
+    let server = home.start().await?;
+    let calls = Calls::new(&server.url);
+    calls.get("/session?limit=10").await?;
+    let rest = server.resident()?;
+    table.row("resident memory, at rest", mebibytes(rest), "restarted, after the first answer");
+    for (name, path) in [
+        ("all messages", format!("/session/{session}/message")),
+        ("context", format!("/api/session/{session}/context")),
+    ] {
+        let paths = vec![path; READERS];
+        let done = try_join_all(paths.iter().map(|path| calls.drain(path)));
+        let (bytes, figures) = Figures::during(&server, &calls, &session, rest, done).await?;
+        let size = mebibytes(bytes?.first().copied().unwrap_or_default());
+        figures.tell(table, &format!("{READERS} clients read {name} at once"), &format!("{size} each"));
+    }
+    let fork = calls.post_json(&format!("/session/{session}/fork"));
+    let (fork, figures) = Figures::during(&server, &calls, &session, rest, fork).await?;
+    let fork = fork?.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    figures.tell(table, "fork", "");
+    let ask = calls.prompt_and_wait(&session);
+    let (asked, figures) = Figures::during(&server, &calls, &session, rest, ask).await?;
+    asked?;
+    figures.tell(table, "one turn in it", "scenario `simple`");
+    let full = home.stored_bytes();
+    for session in [&session, &fork] {
+        calls.delete(&format!("/session/{session}")).await?;
+    }
+    tokio::time::sleep(QUIET).await;
+    table.row(
+        "stored, before and after deleting both",
+        format!("{}, {}", mebibytes(full), mebibytes(home.stored_bytes())),
+        format!("database and write-ahead log, {} s later", QUIET.as_secs()),
+    );
+    table.row("resident memory, after all of it", mebibytes(server.resident()?), "");
+    server.terminate().await?;
+    Ok(())
+}
+
+/// The calls that only this needs.
+trait More {
+    async fn post_json(&self, path: &str) -> Result<Value>;
+    async fn prompt_and_wait(&self, session: &str) -> Result<Value>;
+}
+
+impl More for Calls {
+    async fn post_json(&self, path: &str) -> Result<Value> {
+        self.post(path, &json!({})).await
+    }
+
+    async fn prompt_and_wait(&self, session: &str) -> Result<Value> {
+        let body = json!({
+            "model": { "providerID": "demo", "modelID": "simple" },
+            "parts": [{ "type": "text", "text": "go" }],
+        });
+        self.post(&format!("/session/{session}/message"), &body).await
+    }
+}
+
+async fn write(home: &Home, messages: usize, table: &mut Table) -> Result<String> {
+    let server = home.start().await?;
+    let calls = Calls::new(&server.url);
+    let session = calls.session().await?;
+    let body = json!({ "noReply": true, "parts": [{ "type": "text", "text": "x".repeat(BYTES) }] });
+    let begun = Instant::now();
+    let path = format!("/session/{session}/message");
+    let writers = (0..WRITERS).map(|writer| {
+        let (calls, body, path) = (&calls, &body, &path);
+        async move {
+            for _ in (writer..messages).step_by(WRITERS) {
+                calls.post(path, body).await?;
+            }
+            anyhow::Ok(())
+        }
+    });
+    try_join_all(writers).await?;
+    table.row(
+        format!("a session of {messages} messages of {BYTES} bytes"),
+        format!("{} stored", mebibytes(home.stored_bytes())),
+        format!("written in {:.0} s", begun.elapsed().as_secs_f64()),
+    );
+    server.terminate().await?;
+    Ok(session)
+}
+
+/// What something cost, and what it cost others.
+struct Figures {
+    took: Duration,
+    /// Memory above rest, at most.
+    above: u64,
+    /// How long another client waited for ten sessions, and for ten messages.
+    lists: Vec<Duration>,
+}
+
+impl Figures {
+    /// Watches the server until something is done.
+    async fn during<T>(
+        server: &Baton,
+        calls: &Calls,
+        session: &str,
+        rest: u64,
+        work: impl Future<Output = T>,
+    ) -> Result<(T, Self)> {
+        let begun = Instant::now();
+        let mut figures = Self { took: Duration::ZERO, above: 0, lists: Vec::new() };
+        let (mut work, messages) = (std::pin::pin!(work), format!("/session/{session}/message?limit=10"));
+        let mut tick = tokio::time::interval(EVERY);
+        let done = loop {
+            let look = async {
+                tick.tick().await;
+                let timed = ["/session?limit=10", &messages].map(|path| async move {
+                    let begun = Instant::now();
+                    calls.drain(path).await.map(|_| begun.elapsed())
+                });
+                join_all(timed).await
+            };
+            tokio::select! {
+                biased;
+                done = &mut work => break done,
+                times = look => {
+                    for time in times {
+                        figures.lists.push(time?);
+                    }
+                    figures.above = figures.above.max(server.resident()?.saturating_sub(rest));
+                }
+            }
+        };
+        figures.took = begun.elapsed();
+        Ok((done, figures))
+    }
+
+    fn tell(mut self, table: &mut Table, name: &str, remark: &str) {
+        let figure = format!("{:.1} s, {} above rest", self.took.as_secs_f64(), mebibytes(self.above));
+        table.row(name, figure, remark);
+        let spread = [0.5, 0.99, 1.0].map(|share| millis(percentile(&mut self.lists, share)));
+        table.row(
+            "· ten sessions, ten messages for another client",
+            spread.join(" / "),
+            format!("p50 / p99 / longest of {}", self.lists.len()),
+        );
+    }
+}
