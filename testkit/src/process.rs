@@ -59,11 +59,9 @@ impl Home {
         self
     }
 
-    /// Starts the server with an environment variable.
-    #[must_use]
-    pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+    /// Starts the server with an environment variable from now on.
+    pub fn set_variable(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.push((name.into(), value.into()));
-        self
     }
 
     /// Appends the server's standard error to a file of the home, where [`Home::errors`] reads it.
@@ -209,7 +207,11 @@ impl Baton {
         let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
         tokio::time::timeout(FREEZE, async {
             // The state follows the name, which is in brackets.
-            while !std::fs::read_to_string(&path)?.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+            while !std::fs::read_to_string(&path)?
+                .rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
+            {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Ok(())

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
@@ -12,16 +11,14 @@ use anyhow::{Context as _, Result, ensure};
 use protocol::{Message, MessageWithParts};
 use serde_json::json;
 use testkit::{dice::Dice, process::Home};
-use tokio::time::Instant;
 
 use crate::{
     campaign::{Campaign, Round},
-    follow::{Follower, Heard},
+    follow::Follower,
     judge::{Promise, Violation},
-    ledger::Fate,
     load,
     script::Script,
-    site::Site,
+    site::{Kept, Site},
 };
 
 /// The library that Debian's package `faketime` brings, for the architectures Baton is built for.
@@ -31,8 +28,9 @@ const LIBRARIES: [&str; 3] = [
     "/usr/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// How far the clock jumps, in seconds.
-const JUMPS: [i64; 9] = [-31_536_000, -86_400, -3_600, -1, 0, 1, 3_600, 86_400, 31_536_000];
+/// How far the clock jumps, in seconds: within what the log keeps, and beyond.
+const DAYS: [i64; 8] = [-172_800, -86_400, -3_600, -1, 1, 3_600, 86_400, 172_800];
+const YEARS: [i64; 8] = [-31_536_000, -2_592_000, -3_600, -1, 1, 3_600, 2_592_000, 31_536_000];
 /// Jumps of a round; every fourth one restarts the server.
 const JUMPS_PER_ROUND: u64 = 12;
 /// Sessions that get a prompt after every jump.
@@ -47,18 +45,16 @@ pub(crate) fn library() -> Option<PathBuf> {
     LIBRARIES.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// A home whose server reads its clock's offset from a file.
-pub(crate) fn home(program: &Path, library: &Path) -> Result<(Home, PathBuf)> {
-    let home = Home::new(program)?.with_errors_kept();
+/// Lets the servers of a home read the offset of their clock from a file; that file.
+pub(crate) fn control(home: &mut Home, library: &Path) -> Result<PathBuf> {
     let offset = home.root().join("clock");
     fs::write(&offset, "+0")?;
-    let home = home
-        .with_variable("LD_PRELOAD", library)
-        .with_variable("FAKETIME_TIMESTAMP_FILE", &offset)
-        .with_variable("FAKETIME_NO_CACHE", "1")
-        .with_variable("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .with_variable("DONT_FAKE_MONOTONIC", "1");
-    Ok((home, offset))
+    home.set_variable("LD_PRELOAD", library);
+    home.set_variable("FAKETIME_TIMESTAMP_FILE", &offset);
+    // Every look at the clock reads the file, and only the wall clock jumps.
+    home.set_variable("FAKETIME_NO_CACHE", "1");
+    home.set_variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    Ok(offset)
 }
 
 /// Moves the clock of a home's server. The file is replaced whole, since the server reads it all the time.
@@ -74,7 +70,8 @@ pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> 
         round.skipped = Some("libfaketime is not installed (Debian's package is called faketime)".to_owned());
         return Ok(());
     };
-    let (home, offset) = home(&campaign.program, &library)?;
+    let mut home = Home::new(&campaign.program)?.with_errors_kept();
+    let offset = control(&mut home, &library)?;
     let mut site = Site::open(home).await?;
     if let Err(error) = run(campaign, &mut site, &offset, round).await {
         round.broken(&error);
@@ -88,35 +85,36 @@ pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> 
 }
 
 async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Round) -> Result<()> {
-    let mut dice = Dice::new(round.seed);
+    let (mut dice, mut scripts) = (Dice::new(round.seed), Dice::new(round.seed ^ 1));
     site.start().await?;
-    let follower = Follower {
-        line: site.line(),
-        ledger: Some(Arc::clone(&site.ledger)),
-        drops: None,
-        deadline: Instant::now() + PATIENCE,
-    };
+    // A jump of a year ages the log, and old events are removed from it. So odd rounds jump by days and compare all.
+    let (jumps, kept) = if round.seed % 2 == 1 { (DAYS, Kept::Everything) } else { (YEARS, Kept::Recent) };
+    let mut pick =
+        move || usize::try_from(dice.roll(jumps.len() as u64)).ok().and_then(|at| jumps.get(at).copied());
+    let mut follower = Follower::new(site.line(), PATIENCE).telling(&site.ledger);
+    follower.may_resync = kept == Kept::Recent;
     let follower = tokio::spawn(follower.follow());
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         let created = site.line().post("/session", &json!({ "title": "clock" })).await.ok();
-        sessions.push((created.and_then(|answer| answer.id()).context("no session was created")?, Vec::new()));
+        sessions
+            .push((created.and_then(|answer| answer.id()).context("no session was created")?, Vec::new()));
     }
     for jump in 0..JUMPS_PER_ROUND {
         if campaign.is_over() {
             break;
         }
-        shift(offset, pick(&mut dice))?;
+        shift(offset, pick().unwrap_or(0))?;
         round.cuts += 1;
         if jump % 4 == 3 {
             site.kill().await?;
             site.start().await?;
         }
         for (session, prompts) in &mut sessions {
-            prompts.push(prompt(site, session, &mut dice, prompts.len()).await?);
+            prompts.push(prompt(site, session, &mut scripts, prompts.len()).await?);
         }
         // The clock moves again while turns run.
-        shift(offset, pick(&mut dice))?;
+        shift(offset, pick().unwrap_or(0))?;
         round.violations.extend(site.drain().await);
     }
     site.say_last().await?;
@@ -124,28 +122,26 @@ async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Ro
     round.events += heard.frames.len();
     round.violations.append(&mut heard.violations);
     round.violations.extend(compare(site, &sessions).await?);
-    inspect(site, &heard, &sessions, round).await
+    round.violations.extend(site.inspect(&heard, kept).await?);
+    // Once more, after a restart with the clock in the past.
+    shift(offset, YEARS.first().copied().unwrap_or(0))?;
+    site.start().await?;
+    round.violations.extend(compare(site, &sessions).await?);
+    site.kill().await
 }
 
-fn pick(dice: &mut Dice) -> i64 {
-    usize::try_from(dice.roll(JUMPS.len() as u64)).ok().and_then(|at| JUMPS.get(at)).copied().unwrap_or(0)
-}
-
-/// Sends a prompt, half of them with an id that its client chose; its text tells them apart.
+/// Sends a prompt with an id that its client chose; its id.
 async fn prompt(site: &Site, session: &str, dice: &mut Dice, number: usize) -> Result<String> {
-    let script = [Script::Plain, Script::Slow, Script::Bash][usize::try_from(dice.roll(3))?];
+    let script = match dice.roll(3) {
+        0 => Script::Plain,
+        1 => Script::Slow,
+        _ => Script::Bash,
+    };
     let id = format!("msg_z{session}n{number}");
-    let status = load::submit(&site.line(), &site.ledger, session, &id, script, &load::prompt(&id, script)).await;
+    let status =
+        load::submit(&site.line(), &site.ledger, session, &id, script, &load::prompt(&id, script)).await;
     ensure!(status == Some(204), "prompt {id} was answered with {status:?}");
     Ok(id)
-}
-
-/// Restarts with the clock in the past and compares again.
-async fn inspect(site: &mut Site, heard: &Heard, sessions: &[(String, Vec<String>)], round: &mut Round) -> Result<()> {
-    round.violations.extend(site.inspect(heard).await?);
-    site.start().await?;
-    round.violations.extend(compare(site, sessions).await?);
-    site.kill().await
 }
 
 /// Every session has its prompts in the order in which they were sent, each before its answers; the newest page is
@@ -156,7 +152,8 @@ async fn compare(site: &Site, sessions: &[(String, Vec<String>)]) -> Result<Vec<
     let messages = site.sessions(&ids).await?;
     for (session, prompts) in sessions {
         let list = messages.get(session).map(Vec::as_slice).unwrap_or_default();
-        let listed: Vec<&str> = list.iter().filter(|it| is_user(it)).map(|it| it.info.id().as_str()).collect();
+        let listed: Vec<&str> =
+            list.iter().filter(|it| is_user(it)).map(|it| it.info.id().as_str()).collect();
         if listed != *prompts {
             let detail = format!("{session} lists its prompts as {listed:?} and was sent {prompts:?}");
             found.push(Violation::new(Promise::Order, detail));

@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use testkit::{dice::Dice, process::Home};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     campaign::{Campaign, Round},
     follow::Follower,
     load::{self, CLIENTS, Client},
-    site::Site,
+    site::{Kept, Site},
+    waiting,
 };
 
 /// Restarts in one round; the log of a round stays far below what the server keeps.
@@ -39,15 +40,11 @@ pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> 
 async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<()> {
     let mut dice = Dice::new(round.seed);
     site.start().await?;
-    let follower = Follower {
-        line: site.line(),
-        ledger: Some(Arc::clone(&site.ledger)),
-        drops: None,
-        deadline: Instant::now() + FOLLOW,
-    };
-    let follower = tokio::spawn(follower.follow());
+    let follower = tokio::spawn(Follower::new(site.line(), FOLLOW).telling(&site.ledger).follow());
     let mut clients: Vec<_> = (0..CLIENTS)
-        .map(|number| tokio::spawn(Client::new(site.line(), Arc::clone(&site.ledger), round.seed, number).talk()))
+        .map(|number| {
+            tokio::spawn(Client::new(site.line(), Arc::clone(&site.ledger), round.seed, number).talk())
+        })
         .collect();
     let answers = load::answer_requests(site.line(), Arc::clone(&site.ledger), Dice::new(round.seed ^ 1));
     clients.push(tokio::spawn(answers));
@@ -63,11 +60,15 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
         client.await.context("a client failed")?;
     }
     round.violations.extend(site.drain().await);
+    let (waiting, found) = waiting::survive(site).await?;
+    round.cuts += 1;
+    round.violations.extend(found);
     site.say_last().await?;
     let mut heard = follower.await.context("the follower failed")?;
     round.events += heard.frames.len();
     round.violations.append(&mut heard.violations);
-    round.violations.extend(site.inspect(&heard).await?);
+    round.violations.extend(waiting.judge(site, &heard));
+    round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
     Ok(())
 }
 

@@ -5,14 +5,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use testkit::{dice::Dice, process::Home};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     campaign::{Campaign, Round},
@@ -21,11 +20,11 @@ use crate::{
     line::Line,
     load,
     script::Script,
-    site::Site,
+    site::{Kept, Site},
 };
 
 /// The size of the disk, and how much of it is kept free to be given back later.
-const DISK: &str = "6m";
+const DISK: &str = "12m";
 const RESERVE: usize = 2 * 1024 * 1024;
 const SESSIONS: usize = 6;
 /// Prompts of a round at most, and how many refusals in a row say that the disk is full.
@@ -103,13 +102,7 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     let reserve = site.home.data().join("reserve");
     fs::write(&reserve, vec![1; RESERVE])?;
     site.start().await?;
-    let follower = Follower {
-        line: site.line(),
-        ledger: Some(Arc::clone(&site.ledger)),
-        drops: None,
-        deadline: Instant::now() + FOLLOW,
-    };
-    let follower = tokio::spawn(follower.follow());
+    let follower = tokio::spawn(Follower::new(site.line(), FOLLOW).telling(&site.ledger).follow());
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         let created = site.line().post("/session", &json!({ "title": "disk" })).await.ok();
@@ -137,7 +130,7 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     round.violations.append(&mut heard.violations);
     let ids: BTreeSet<String> = sessions.into_iter().collect();
     ensure!(ids.is_subset(&heard.sessions), "the follower did not hear of every session");
-    round.violations.extend(site.inspect(&heard).await?);
+    round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
     Ok(())
 }
 
@@ -148,7 +141,8 @@ async fn prompt_until_full(site: &Site, sessions: &[String], dice: &mut Dice) ->
         if refusals >= REFUSALS {
             return Ok(found);
         }
-        let session = sessions.get(usize::try_from(dice.roll(SESSIONS as u64))?).context("no such session")?;
+        let session =
+            sessions.get(usize::try_from(dice.roll(SESSIONS as u64))?).context("no such session")?;
         let (id, script) = (format!("msg_zdisk{number}"), Script::Plain);
         let mut body = load::prompt(&id, script);
         if let Some(parts) = body.get_mut("parts").and_then(|parts| parts.as_array_mut()) {
@@ -191,7 +185,8 @@ async fn abort(line: &Line, session: &str) -> Option<Violation> {
     let status = line.get("/session/status").await.ok().map(|answer| answer.body);
     let is_busy = status.as_ref().is_none_or(|status| status.get(session).is_some());
     (answered != Some(200) || is_busy).then(|| {
-        let detail = format!("the abort of {session} was answered with {answered:?}, and the status is {status:?}");
+        let detail =
+            format!("the abort of {session} was answered with {answered:?}, and the status is {status:?}");
         Violation::new(Promise::FullDisk, detail)
     })
 }

@@ -126,7 +126,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let connection = rusqlite::Connection::open(directory.path().join("baton.db")).unwrap();
         connection
-            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (n INTEGER);")
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (n INTEGER);",
+            )
             .unwrap();
         (directory, connection)
     }

@@ -88,11 +88,13 @@ pub(crate) fn log(followed: &[Frame], replayed: &[Frame], deleted: &BTreeSet<Str
     for frame in replayed {
         match known.get(&frame.cursor) {
             None => {
-                let detail = format!("event {} is in the log, and the follower never received it", frame.cursor);
+                let detail =
+                    format!("event {} is in the log, and the follower never received it", frame.cursor);
                 found.push(Violation::new(Promise::Resume, detail));
             }
             Some(seen) if seen.digest != frame.digest => {
-                let detail = format!("event {} was told differently to the follower and in the replay", frame.cursor);
+                let detail =
+                    format!("event {} was told differently to the follower and in the replay", frame.cursor);
                 found.push(Violation::new(Promise::Resume, detail));
             }
             Some(_) => {}
@@ -121,7 +123,8 @@ pub(crate) fn prompts(
     for (id, prompt) in sent {
         let moments = told.get(id).map(Vec::as_slice).unwrap_or_default();
         if let Some(detail) = objection(prompt, moments, heard_by_model.contains(id)) {
-            found.push(Violation::new(Promise::Accepted, format!("{id}, {}: {detail}", prompt.script.name())));
+            found
+                .push(Violation::new(Promise::Accepted, format!("{id}, {}: {detail}", prompt.script.name())));
         }
     }
     found
@@ -211,7 +214,10 @@ fn open(session: &str, messages: &[MessageWithParts]) -> Vec<Violation> {
             found.push(Violation::new(Promise::Closed, format!("message {id} of {session} is open")));
         }
         for part in message.parts.iter().filter(|part| Part::is_open(part)) {
-            found.push(Violation::new(Promise::Closed, format!("part {} of {id} in {session} is open", part.id)));
+            found.push(Violation::new(
+                Promise::Closed,
+                format!("part {} of {id} in {session} is open", part.id),
+            ));
         }
     }
     found
@@ -259,5 +265,7 @@ pub(crate) fn effects(lines: &str) -> Vec<Violation> {
         *count.entry(line).or_default() += 1;
     }
     let twice = count.into_iter().filter(|(_, times)| *times > 1);
-    twice.map(|(id, times)| Violation::new(Promise::Once, format!("the command of {id} ran {times} times"))).collect()
+    twice
+        .map(|(id, times)| Violation::new(Promise::Once, format!("the command of {id} ran {times} times")))
+        .collect()
 }

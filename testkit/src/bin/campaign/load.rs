@@ -20,7 +20,7 @@ pub(crate) const CLIENTS: u64 = 4;
 /// Sessions of one client.
 const SESSIONS: usize = 3;
 /// Clients wait while this many prompts are unfinished, so that a slow machine is not buried.
-const UNFINISHED: usize = 24;
+const UNFINISHED: usize = 12;
 /// The longest pause of a client between two calls, in milliseconds.
 const PAUSE: u64 = 80;
 
@@ -167,7 +167,14 @@ pub(crate) fn prompt(id: &str, script: Script) -> Value {
 }
 
 /// Sends a prompt until a server answers, and notes what it said.
-pub(crate) async fn submit(line: &Line, ledger: &Ledger, session: &str, id: &str, script: Script, body: &Value) -> Option<u16> {
+pub(crate) async fn submit(
+    line: &Line,
+    ledger: &Ledger,
+    session: &str,
+    id: &str,
+    script: Script,
+    body: &Value,
+) -> Option<u16> {
     ledger.sending(id, session, script);
     let (answer, resent) = line.post_until_answered(&format!("/session/{session}/prompt_async"), body).await;
     ledger.resent.fetch_add(resent as usize, Relaxed);
@@ -193,7 +200,12 @@ pub(crate) async fn answer_requests(line: Line, ledger: Arc<Ledger>, mut dice: D
 }
 
 /// Answers one request.
-pub(crate) async fn answer_request(line: &Line, kind: &str, request: &Value, reject: bool) -> Result<(), Lost> {
+pub(crate) async fn answer_request(
+    line: &Line,
+    kind: &str,
+    request: &Value,
+    reject: bool,
+) -> Result<(), Lost> {
     let Some(id) = request.get("id").and_then(Value::as_str) else { return Ok(()) };
     let (verb, body) = match (kind, reject) {
         ("permission", reject) => ("reply", json!({ "reply": if reject { "reject" } else { "once" } })),

@@ -23,13 +23,16 @@ mod line;
 mod load;
 mod model;
 mod power;
+mod resume;
 mod script;
 mod site;
 mod table;
+mod waiting;
 
 use std::{
+    os::unix::process::CommandExt as _,
     path::PathBuf,
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
@@ -59,11 +62,24 @@ struct Options {
     /// Play each campaign for this many minutes, whatever its number of rounds
     #[arg(long)]
     minutes: Option<u64>,
+    /// Set when the program has started itself in a mount namespace of its own
+    #[arg(long, hide = true)]
+    private_mounts: bool,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(&Options::parse()).await {
+impl Options {
+    fn kinds(&self) -> &[Kind] {
+        if self.names.is_empty() { &Kind::ALL } else { &self.names }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if options.kinds().contains(&Kind::Disk) && !options.private_mounts {
+        isolate();
+    }
+    let played = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|it| it.block_on(run(&options)));
+    match played {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -73,15 +89,29 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Starts this program again where its mounts are its own, so that they go with it however it ends. Returns if that is
+/// not allowed here; then the campaign that mounts a disk says that it cannot.
+#[expect(clippy::disallowed_methods, reason = "the program replaces itself")]
+fn isolate() {
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut probe = Command::new("unshare");
+    if !probe.args(["--mount", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    let mut again = Command::new("unshare");
+    again.args(["--mount", "--propagation", "private", "--"]).arg(program).arg("--private-mounts");
+    let error = again.args(std::env::args_os().skip(1)).exec();
+    eprintln!("cannot start again in a mount namespace: {error}");
+}
+
 /// Plays the campaigns; whether every promise was kept.
 async fn run(options: &Options) -> Result<bool> {
     #[expect(clippy::disallowed_methods, reason = "set by `cargo xtask campaign`")]
     let program = std::env::var_os("BATON_BIN")
         .map(PathBuf::from)
         .context("BATON_BIN names no program; run `cargo xtask campaign`, which builds one and sets it")?;
-    let names = if options.names.is_empty() { &Kind::ALL[..] } else { &options.names };
     let mut table = Table::default();
-    for &kind in names {
+    for &kind in options.kinds() {
         let (rounds, time) = budget(kind, options);
         let until = Instant::now() + time;
         let campaign = Campaign { program: program.clone(), kind, seed: options.seed, rounds, until };
@@ -113,7 +143,7 @@ async fn play(campaign: &Campaign) -> Result<Row> {
             Kind::PowerCut => power::round(campaign, &mut round).await?,
             Kind::Disk => disk::round(campaign, &mut round).await?,
             Kind::Clock => clock::round(campaign, &mut round).await?,
-            _ => anyhow::bail!("not yet"),
+            Kind::Resume => resume::round(campaign, &mut round).await?,
         }
         report(campaign.kind, &round);
         let is_skipped = round.skipped.is_some();

@@ -91,7 +91,7 @@ async fn complete(State(record): State<Record>, Json(call): Json<Value>) -> Resp
     // Titles and summaries are asked for without tools.
     let has_tools = call.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
     let place = if has_tools { place(&call) } else { None };
-    let step = place.as_ref().map_or(Step { words: 3, pause: 0, call: None }, |(tag, number)| Step::of(tag, *number));
+    let step = place.as_ref().map_or_else(|| Step::say(3, 0), |(tag, number)| Step::of(tag, *number));
     let id = place.as_ref().map_or_else(|| "side".to_owned(), |(tag, number)| format!("{}-{number}", tag.id));
     if let Some((tag, number)) = place {
         let mut heard = record.lock();
@@ -151,12 +151,14 @@ fn chunks(step: &Step, id: &str) -> Vec<Bytes> {
         let data = json!({ "id": id, "object": "chat.completion.chunk", "choices": [choice] });
         Bytes::from(format!("data: {data}\n\n"))
     };
+    let text = |word| format!("word {word:<width$} ", width = step.width);
     let mut chunks: Vec<_> =
-        (0..step.words).map(|word| chunk(json!({ "content": format!("word {word} ") }), Value::Null)).collect();
+        (0..step.words).map(|word| chunk(json!({ "content": text(word) }), Value::Null)).collect();
     let mut reason = "stop";
     if let Some((name, input)) = &step.call {
         let function = json!({ "name": name, "arguments": input.to_string() });
-        let call = json!({ "index": 0, "id": format!("call-{id}"), "type": "function", "function": function });
+        let call =
+            json!({ "index": 0, "id": format!("call-{id}"), "type": "function", "function": function });
         chunks.push(chunk(json!({ "tool_calls": [call] }), Value::Null));
         reason = "tool_calls";
     }
@@ -176,7 +178,8 @@ mod tests {
         let first = Tag::write("msg_1", Script::Plain);
         let second = Tag::write("msg_2", Script::Bash);
         let mut messages = vec![said("system", "be nice"), said("user", &first), said("assistant", "yes")];
-        let at = |messages: &[Value]| place(&json!({ "messages": messages })).map(|(tag, step)| (tag.id, step));
+        let at =
+            |messages: &[Value]| place(&json!({ "messages": messages })).map(|(tag, step)| (tag.id, step));
         assert_eq!(at(&messages), Some(("msg_1".into(), 1)));
         messages.push(json!({ "role": "user", "content": [{ "type": "text", "text": second }] }));
         assert_eq!(at(&messages), Some(("msg_2".into(), 0)));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use testkit::{dice::Dice, process::Home};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     campaign::{Campaign, Round},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Images of one round.
-const IMAGES: u64 = 12;
+const IMAGES: u64 = 10;
 /// The longest time between two moments, in milliseconds.
 const BETWEEN: u64 = 400;
 /// The follower gives up after this long.
@@ -69,9 +69,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     let mut dice = Dice::new(round.seed);
     site.start().await?;
     let ledger = || Arc::clone(&site.ledger);
-    let follower =
-        Follower { line: site.line(), ledger: Some(ledger()), drops: None, deadline: Instant::now() + FOLLOW };
-    let follower = tokio::spawn(follower.follow());
+    let follower = tokio::spawn(Follower::new(site.line(), FOLLOW).telling(&site.ledger).follow());
     let mut clients: Vec<_> = (0..CLIENTS)
         .map(|number| tokio::spawn(Client::new(site.line(), ledger(), round.seed, number).talk()))
         .collect();
@@ -94,6 +92,9 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     round.violations.append(&mut heard.violations);
     site.kill().await?;
     for (number, loss) in losses.into_iter().enumerate() {
+        if campaign.is_over() {
+            break;
+        }
         let harm = Harm::pick(&mut dice);
         round.cuts += 1;
         let home = Home::new(&campaign.program)?.with_project(site.home.project()).with_errors_kept();
@@ -170,8 +171,9 @@ async fn recover(
 /// A start that is refused says why.
 fn refusal(errors: &str) -> Option<Violation> {
     let says_why = errors.lines().any(|line| line.contains("baton.db") || line.contains("database"));
-    (!says_why)
-        .then(|| Violation::new(Promise::Sound, format!("a damaged database was refused without a reason: {errors}")))
+    (!says_why).then(|| {
+        Violation::new(Promise::Sound, format!("a damaged database was refused without a reason: {errors}"))
+    })
 }
 
 /// Everything that was accepted is there and runs, and nothing stays open.

@@ -106,6 +106,8 @@ impl Tag {
 pub(crate) struct Step {
     /// How many pieces of text come first.
     pub(crate) words: usize,
+    /// The length of a piece, at least.
+    pub(crate) width: usize,
     /// The pause before each of them, in milliseconds.
     pub(crate) pause: u64,
     /// The tool that is called then, with its input.
@@ -113,12 +115,12 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    fn say(words: usize, pause: u64) -> Self {
-        Self { words, pause, call: None }
+    pub(crate) fn say(words: usize, pause: u64) -> Self {
+        Self { words, width: 0, pause, call: None }
     }
 
     fn call(tool: &'static str, input: Value) -> Self {
-        Self { words: 2, pause: 0, call: Some((tool, input)) }
+        Self { words: 2, width: 0, pause: 0, call: Some((tool, input)) }
     }
 
     /// Step `number` of a prompt.
@@ -126,10 +128,11 @@ impl Step {
         let id = &tag.id;
         match (tag.script, number) {
             (Script::Slow, 0) => Self::say(40, 10),
-            (Script::Flood, 0) => Self::say(30_000, 0),
-            (Script::Bash, 0) => {
-                Self::call("bash", json!({ "command": format!("echo {id} >> {EFFECTS}"), "description": "Adds a line" }))
-            }
+            (Script::Flood, 0) => Self { words: 2_500, width: 2_000, ..Self::default() },
+            (Script::Bash, 0) => Self::call(
+                "bash",
+                json!({ "command": format!("echo {id} >> {EFFECTS}"), "description": "Adds a line" }),
+            ),
             (Script::Ask, 0) => {
                 let command = format!("printf '%s\\n' {id} >> {EFFECTS}");
                 Self::call("bash", json!({ "command": command, "description": "Adds a line" }))
@@ -138,7 +141,8 @@ impl Step {
                 Self::call("write", json!({ "filePath": format!("{id}.txt"), "content": "one\ntwo\n" }))
             }
             (Script::Edit, 1) => {
-                let input = json!({ "filePath": format!("{id}.txt"), "oldString": "two", "newString": "three" });
+                let input =
+                    json!({ "filePath": format!("{id}.txt"), "oldString": "two", "newString": "three" });
                 Self::call("edit", input)
             }
             (Script::Question, 0) => {
@@ -148,7 +152,8 @@ impl Step {
             }
             (Script::Child, 0) => {
                 let prompt = Tag::write(&format!("{id}.child"), Script::Bash);
-                let input = json!({ "description": "Adds a line", "prompt": prompt, "subagent_type": "general" });
+                let input =
+                    json!({ "description": "Adds a line", "prompt": prompt, "subagent_type": "general" });
                 Self::call("task", input)
             }
             (Script::Todo, 0) => Self::call("todowrite", todos("in_progress")),

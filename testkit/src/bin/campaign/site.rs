@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    follow::{self, Heard},
+    follow::{self, Frame, Heard},
     judge::{self, Promise, Violation},
     ledger::{Fate, Ledger},
     line::Line,
@@ -32,6 +32,15 @@ const DRAIN: Duration = Duration::from_secs(120);
 const REPLAY: Duration = Duration::from_secs(60);
 /// The pause between two looks at a server that is still busy.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How much of the log must be there at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All of it.
+    Everything,
+    /// Events of more than a week ago may be gone.
+    Recent,
+}
 
 /// A server under test with everything around it.
 #[derive(Debug)]
@@ -58,7 +67,11 @@ impl Site {
     }
 
     pub(crate) async fn start(&mut self) -> Result<()> {
-        let server = self.home.start().await.with_context(|| format!("the server did not start: {}", self.last_words()))?;
+        let server = self
+            .home
+            .start()
+            .await
+            .with_context(|| format!("the server did not start: {}", self.last_words()))?;
         self.starts.push(server.started_in);
         self.address.send_replace(server.url.clone());
         self.server = Some(server);
@@ -104,7 +117,9 @@ impl Site {
                 return Vec::new();
             }
             if Instant::now() >= deadline {
-                let detail = format!("after {DRAIN:?} without new prompts: status {status:?}, {waiting} requests wait");
+                let detail = format!(
+                    "after {DRAIN:?} without new prompts: status {status:?}, {waiting} requests wait"
+                );
                 return vec![Violation::new(Promise::Closed, detail)];
             }
             sleep(LOOK).await;
@@ -133,13 +148,15 @@ impl Site {
     }
 
     /// Restarts the server once more and compares what it stored with what followers heard and clients know.
-    pub(crate) async fn inspect(&mut self, heard: &Heard) -> Result<Vec<Violation>> {
+    pub(crate) async fn inspect(&mut self, heard: &Heard, kept: Kept) -> Result<Vec<Violation>> {
         let mut found = Vec::new();
         found.extend(self.terminate().await?);
         self.start().await?;
-        let url = self.line().url();
-        let replayed = follow::replay(&url, Instant::now() + REPLAY).await?;
-        found.extend(judge::log(&heard.frames, &replayed, &heard.deleted));
+        match self.replay().await? {
+            Some(replayed) => found.extend(judge::log(&heard.frames, &replayed, &heard.deleted)),
+            None if kept == Kept::Recent => {}
+            None => found.push(Violation::new(Promise::Resume, "the beginning of the log is missing")),
+        }
         let told = self.model.heard();
         let sent = self.ledger.prompts();
         found.extend(judge::prompts(&sent, &heard.prompts, &told.prompts));
@@ -149,19 +166,29 @@ impl Site {
         found.extend(judge::effects(&effects));
         let status = self.line().get("/session/status").await.ok().map(|answer| answer.body);
         if status != Some(json!({})) {
-            found.push(Violation::new(Promise::Closed, format!("after the restart the status is {status:?}")));
+            found
+                .push(Violation::new(Promise::Closed, format!("after the restart the status is {status:?}")));
         }
         self.kill().await?;
         found.extend(self.integrity());
         Ok(found)
     }
 
+    /// The whole log; none if its beginning was removed.
+    pub(crate) async fn replay(&self) -> Result<Option<Vec<Frame>>> {
+        follow::replay(&self.line().url(), Instant::now() + REPLAY).await
+    }
+
     /// The messages of sessions.
-    pub(crate) async fn sessions(&self, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Vec<MessageWithParts>>> {
+    pub(crate) async fn sessions(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Vec<MessageWithParts>>> {
         let line = self.line();
         let mut sessions = BTreeMap::new();
         for id in ids {
-            let answer = line.get(&format!("/session/{id}/message")).await.ok().context("no answer to a list")?;
+            let answer =
+                line.get(&format!("/session/{id}/message")).await.ok().context("no answer to a list")?;
             anyhow::ensure!(answer.is_success(), "the messages of {id} were refused with {}", answer.status);
             sessions.insert(id.clone(), serde_json::from_value(answer.body)?);
         }
@@ -174,7 +201,9 @@ impl Site {
         match integrity(&self.home.data().join("baton.db")) {
             Ok(verdict) if verdict == "ok" => {}
             Ok(verdict) => found.push(Violation::new(Promise::Sound, format!("integrity_check: {verdict}"))),
-            Err(error) => found.push(Violation::new(Promise::Sound, format!("integrity_check failed: {error:#}"))),
+            Err(error) => {
+                found.push(Violation::new(Promise::Sound, format!("integrity_check failed: {error:#}")))
+            }
         }
         if self.home.errors().contains("panicked") {
             found.push(Violation::new(Promise::Alive, format!("a server panicked: {}", self.last_words())));

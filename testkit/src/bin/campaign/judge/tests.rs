@@ -6,7 +6,10 @@ use super::*;
 use crate::script::Script;
 
 fn frames(cursors: &[u64]) -> Vec<Frame> {
-    cursors.iter().map(|&cursor| Frame { cursor, digest: cursor * 7, session: Some("ses_a".into()) }).collect()
+    cursors
+        .iter()
+        .map(|&cursor| Frame { cursor, digest: cursor * 7, session: Some("ses_a".into()) })
+        .collect()
 }
 
 fn promises(found: &[Violation]) -> Vec<Promise> {
@@ -102,8 +105,15 @@ fn a_lost_prompt_is_found() {
 #[test]
 fn a_prompt_that_runs_twice_is_found() {
     let twice = told(&[DONE, DONE].concat());
-    assert_eq!(promises(&prompts(&sent(Script::Bash, Fate::Accepted), &twice, &heard())), [Promise::Accepted]);
-    assert_eq!(prompts(&sent(Script::Ask, Fate::Accepted), &twice, &heard()), [], "an answer takes it up again");
+    assert_eq!(
+        promises(&prompts(&sent(Script::Bash, Fate::Accepted), &twice, &heard())),
+        [Promise::Accepted]
+    );
+    assert_eq!(
+        prompts(&sent(Script::Ask, Fate::Accepted), &twice, &heard()),
+        [],
+        "an answer takes it up again"
+    );
     let ended = told(&[DONE[0], DONE[1], DONE[2], DONE[2]]);
     assert_eq!(prompts(&sent(Script::Ask, Fate::Accepted), &ended, &heard()).len(), 1);
     let doubled = in_session(vec![user("msg_1"), user("msg_1")]);
@@ -144,9 +154,7 @@ fn a_step_that_is_asked_for_twice_is_found() {
 
 #[test]
 fn a_double_idle_is_found() {
-    let status = |status: serde_json::Value| {
-        json!({ "type": "session.status", "properties": { "sessionID": "ses_a", "status": status } })
-    };
+    let status = |status: serde_json::Value| json!({ "type": "session.status", "properties": { "sessionID": "ses_a", "status": status } });
     let idle = json!({ "type": "session.idle", "properties": { "sessionID": "ses_a" } });
     let pair = [status(json!({ "type": "idle" })), idle];
     let mut events = vec![status(json!({ "type": "busy" }))];
