@@ -243,15 +243,20 @@ fn order(session: &str, messages: &[MessageWithParts]) -> Vec<Violation> {
     found
 }
 
-/// The steps that the model was asked for: each one once, in order.
+/// The steps that the model was asked for: within the life of a server each one once, in order. A prompt that a crash
+/// has interrupted stays in the conversation, so the model of the next life may see it as the newest one again.
 pub(crate) fn steps(asks: &[Ask]) -> Vec<Violation> {
-    let mut furthest: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut newest: BTreeMap<&str, &Ask> = BTreeMap::new();
     let mut found = Vec::new();
-    for Ask { prompt, step } in asks {
-        if let Some(before) = furthest.insert(prompt, *step)
-            && *step <= before
-        {
-            let detail = format!("the model was asked for step {step} of {prompt} after step {before}");
+    for ask in asks {
+        let Some(before) = newest.insert(&ask.prompt, ask) else { continue };
+        if before.life == ask.life && ask.step <= before.step {
+            let Ask { prompt, step, life, messages } = ask;
+            let detail = format!(
+                "server {life} asked the model for step {step} of {prompt} (a call of {messages} messages) after step {} \
+                 (a call of {} messages)",
+                before.step, before.messages
+            );
             found.push(Violation::new(Promise::Once, detail));
         }
     }

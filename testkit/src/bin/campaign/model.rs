@@ -30,6 +30,10 @@ pub(crate) struct Ask {
     pub(crate) prompt: String,
     /// How many answers to it the call contained.
     pub(crate) step: usize,
+    /// How many servers had been started by then.
+    pub(crate) life: usize,
+    /// How many messages the call contained.
+    pub(crate) messages: usize,
 }
 
 /// What the model has been told so far.
@@ -39,6 +43,7 @@ pub(crate) struct Heard {
     pub(crate) asks: Vec<Ask>,
     /// Every prompt that was part of a conversation.
     pub(crate) prompts: BTreeSet<String>,
+    life: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -65,6 +70,11 @@ impl Model {
         let routes = Router::new().route("/v1/chat/completions", post(complete)).with_state(record.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
         Ok(Self { url, record })
+    }
+
+    /// Notes that another server is started.
+    pub(crate) fn begin_life(&self) {
+        self.record.lock().life += 1;
     }
 
     pub(crate) fn heard(&self) -> Heard {
@@ -95,7 +105,9 @@ async fn complete(State(record): State<Record>, Json(call): Json<Value>) -> Resp
     let id = place.as_ref().map_or_else(|| "side".to_owned(), |(tag, number)| format!("{}-{number}", tag.id));
     if let Some((tag, number)) = place {
         let mut heard = record.lock();
-        heard.asks.push(Ask { prompt: tag.id, step: number });
+        let messages = call.get("messages").and_then(Value::as_array).map_or(0, Vec::len);
+        let life = heard.life;
+        heard.asks.push(Ask { prompt: tag.id, step: number, life, messages });
         heard.prompts.extend(prompts(&call));
     }
     let pause = Duration::from_millis(step.pause);

@@ -67,6 +67,7 @@ impl Site {
     }
 
     pub(crate) async fn start(&mut self) -> Result<()> {
+        self.model.begin_life();
         let server = self
             .home
             .start()

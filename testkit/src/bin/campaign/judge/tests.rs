@@ -31,6 +31,10 @@ fn heard() -> BTreeSet<String> {
     BTreeSet::from(["msg_1".to_owned()])
 }
 
+fn asked(step: usize, life: usize) -> Ask {
+    Ask { prompt: "msg_1".into(), step, life, messages: 2 * step + 1 }
+}
+
 const DONE: [Moment; 3] = [Moment::Queued, Moment::Started, Moment::Ended(EndReason::Completed)];
 
 fn user(id: &str) -> MessageWithParts {
@@ -61,7 +65,7 @@ fn a_sound_round_has_no_violation() {
     assert_eq!(prompts(&sent(Script::Bash, Fate::Accepted), &told(&DONE), &heard()), []);
     let messages = in_session(vec![user("msg_1"), answer("msg_2", "msg_1", Some(2))]);
     assert_eq!(sessions(&sent(Script::Bash, Fate::Accepted), &messages), []);
-    let asks = [0, 1].map(|step| Ask { prompt: "msg_1".into(), step });
+    let asks = [0, 1].map(|step| asked(step, 1));
     assert_eq!(steps(&asks), []);
     assert_eq!(effects("msg_1\nmsg_2\n"), []);
 }
@@ -145,10 +149,11 @@ fn an_answer_before_its_prompt_is_found() {
 
 #[test]
 fn a_step_that_is_asked_for_twice_is_found() {
-    let asks = [0, 0, 1].map(|step| Ask { prompt: "msg_1".into(), step });
+    let asks = [0, 0, 1].map(|step| asked(step, 1));
     assert_eq!(promises(&steps(&asks)), [Promise::Once]);
-    let back = [0, 1, 0].map(|step| Ask { prompt: "msg_1".into(), step });
+    let back = [0, 1, 0].map(|step| asked(step, 1));
     assert_eq!(promises(&steps(&back)), [Promise::Once]);
+    assert_eq!(steps(&[asked(0, 1), asked(0, 2)]), [], "a crash came in between");
     assert_eq!(promises(&effects("msg_1\nmsg_2\nmsg_1\n")), [Promise::Once]);
 }
 
