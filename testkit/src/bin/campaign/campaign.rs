@@ -56,7 +56,7 @@ impl Kind {
     /// Rounds of a short campaign, and how long it may take.
     pub(crate) fn short(self) -> (u64, Duration) {
         match self {
-            Self::Crash => (3, Duration::from_secs(60)),
+            Self::Crash => (3, Duration::from_mins(1)),
             Self::PowerCut => (2, Duration::from_secs(45)),
             Self::Disk | Self::Clock => (2, Duration::from_secs(30)),
             Self::Resume => (1, Duration::from_secs(30)),

@@ -38,7 +38,7 @@ const SESSIONS: usize = 3;
 /// The newest page that is compared with the whole list.
 const PAGE: usize = 5;
 /// A follower, or the wait for one turn, gives up after this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The library that shifts the clock, if it is installed.
 pub(crate) fn library() -> Option<PathBuf> {
@@ -88,7 +88,8 @@ async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Ro
     let (mut dice, mut scripts) = (Dice::new(round.seed), Dice::new(round.seed ^ 1));
     site.start().await?;
     // A jump of a year ages the log, and old events are removed from it. So odd rounds jump by days and compare all.
-    let (jumps, kept) = if round.seed % 2 == 1 { (DAYS, Kept::Everything) } else { (YEARS, Kept::Recent) };
+    let (jumps, kept) =
+        if round.seed.is_multiple_of(2) { (YEARS, Kept::Recent) } else { (DAYS, Kept::Everything) };
     let mut pick =
         move || usize::try_from(dice.roll(jumps.len() as u64)).ok().and_then(|at| jumps.get(at).copied());
     let mut follower = Follower::new(site.line(), PATIENCE).telling(&site.ledger);

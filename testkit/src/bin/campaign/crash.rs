@@ -19,7 +19,7 @@ const LIVES: u64 = 12;
 /// The longest life of a server, in milliseconds.
 const LIFE: u64 = 1_200;
 /// A follower gives up after this long.
-const FOLLOW: Duration = Duration::from_secs(600);
+const FOLLOW: Duration = Duration::from_mins(10);
 
 /// Runs one round on a fresh database.
 pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> {

@@ -35,7 +35,7 @@ const PADDING: usize = 8 * 1024;
 /// How long the disk stays full: sessions give up meanwhile.
 const FULL: Duration = Duration::from_secs(3);
 /// The follower gives up after this long.
-const FOLLOW: Duration = Duration::from_secs(300);
+const FOLLOW: Duration = Duration::from_mins(5);
 /// What a server answers when the disk is full.
 const INSUFFICIENT_STORAGE: u16 = 507;
 
@@ -113,7 +113,7 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     sleep(FULL).await;
     round.violations.extend(reads_work(&site.line(), &sessions).await);
     // Every second round the server dies on the full disk and starts on it.
-    if round.seed % 2 == 0 {
+    if round.seed.is_multiple_of(2) {
         site.kill().await?;
         site.start().await.context("a server must start on a full disk, to serve reads")?;
         round.violations.extend(reads_work(&site.line(), &sessions).await);

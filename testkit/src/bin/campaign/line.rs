@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::timeout};
 /// How long a call may take; an abort waits for idle.
 const CALL: Duration = Duration::from_secs(30);
 /// How long a client waits for the next server.
-const NEXT: Duration = Duration::from_secs(60);
+const NEXT: Duration = Duration::from_mins(1);
 
 /// What a server answered.
 #[derive(Debug)]

@@ -124,7 +124,7 @@ async fn run(options: &Options) -> Result<bool> {
 fn budget(kind: Kind, options: &Options) -> (u64, Duration) {
     let (rounds, time) = kind.short();
     match (options.minutes, options.long) {
-        (Some(minutes), _) => (u64::MAX, Duration::from_secs(minutes * 60)),
+        (Some(minutes), _) => (u64::MAX, Duration::from_mins(minutes)),
         (None, true) => (rounds * u64::from(LONG), time * LONG),
         (None, false) => (rounds, time),
     }

@@ -21,7 +21,7 @@ const IMAGES: u64 = 10;
 /// The longest time between two moments, in milliseconds.
 const BETWEEN: u64 = 400;
 /// The follower gives up after this long.
-const FOLLOW: Duration = Duration::from_secs(600);
+const FOLLOW: Duration = Duration::from_mins(10);
 
 /// What happened to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

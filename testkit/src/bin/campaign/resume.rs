@@ -32,7 +32,7 @@ const FLOODS: usize = 4;
 /// The receive buffer of a reader that lags.
 const BUFFER: u32 = 4096;
 /// A follower, or a reader, gives up after this long.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// A cursor that the log does not have is answered within this time.
 const RESYNC: Duration = Duration::from_secs(20);
 /// More than the week for which the log keeps events, in seconds.
@@ -70,13 +70,11 @@ async fn run(site: &mut Site, round: &mut Round) -> Result<()> {
     round.events += late.frames.len();
     round.violations.extend(resyncs(&site.line(), heard.cursor() + 1_000, "of the future").await?);
     round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
-    match clock::library() {
-        Some(library) => age(site, &library, round).await,
-        None => {
-            println!("resume: SKIPPED: cursors older than the log, because libfaketime is not installed");
-            Ok(())
-        }
+    if let Some(library) = clock::library() {
+        return age(site, &library, round).await;
     }
+    println!("resume: SKIPPED: cursors older than the log, because libfaketime is not installed");
+    Ok(())
 }
 
 /// Mixed load with many followers, and what the steady one of them heard.

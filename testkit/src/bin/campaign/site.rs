@@ -27,9 +27,9 @@ use crate::{
 };
 
 /// How long everything that was accepted may take until it is over. A slow machine needs a part of it.
-const DRAIN: Duration = Duration::from_secs(120);
+const DRAIN: Duration = Duration::from_mins(2);
 /// How long one replay of a round's log may take.
-const REPLAY: Duration = Duration::from_secs(60);
+const REPLAY: Duration = Duration::from_mins(1);
 /// The pause between two looks at a server that is still busy.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -203,7 +203,7 @@ impl Site {
             Ok(verdict) if verdict == "ok" => {}
             Ok(verdict) => found.push(Violation::new(Promise::Sound, format!("integrity_check: {verdict}"))),
             Err(error) => {
-                found.push(Violation::new(Promise::Sound, format!("integrity_check failed: {error:#}")))
+                found.push(Violation::new(Promise::Sound, format!("integrity_check failed: {error:#}")));
             }
         }
         if self.home.errors().contains("panicked") {

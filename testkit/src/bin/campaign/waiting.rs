@@ -19,7 +19,7 @@ use crate::{
 /// Requests that wait at the same time, each in a session of its own.
 const REQUESTS: usize = 4;
 /// How long the model may take to ask.
-const ASKED: Duration = Duration::from_secs(60);
+const ASKED: Duration = Duration::from_mins(1);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
