@@ -1,6 +1,8 @@
 //! The real server, as a child process in a directory of its own.
 
 use std::{
+    ffi::OsString,
+    fs::OpenOptions,
     path::{Path, PathBuf},
     process::Stdio,
     time::{Duration, Instant},
@@ -17,11 +19,18 @@ use tokio::{
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
 
+/// How long a process may take to stop after SIGSTOP.
+const FREEZE: Duration = Duration::from_secs(5);
+
 /// Where a server keeps its things, across restarts.
 #[derive(Debug)]
 pub struct Home {
     root: TempDir,
     program: PathBuf,
+    project: PathBuf,
+    data: PathBuf,
+    variables: Vec<(OsString, OsString)>,
+    errors: Option<PathBuf>,
 }
 
 impl Home {
@@ -32,12 +41,55 @@ impl Home {
             std::fs::create_dir(root.path().join(name))?;
         }
         std::fs::write(root.path().join("project/README.md"), "# A project\n\nFor tests.\n")?;
-        Ok(Self { root, program: program.into() })
+        let (project, data) = (root.path().join("project"), root.path().join("data"));
+        Ok(Self { root, program: program.into(), project, data, variables: Vec::new(), errors: None })
+    }
+
+    /// Works in another directory, for instance that of another home.
+    #[must_use]
+    pub fn with_project(mut self, project: impl Into<PathBuf>) -> Self {
+        self.project = project.into();
+        self
+    }
+
+    /// Keeps the data in another directory, for instance on another disk.
+    #[must_use]
+    pub fn with_data(mut self, data: impl Into<PathBuf>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Starts the server with an environment variable from now on.
+    pub fn set_variable(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.variables.push((name.into(), value.into()));
+    }
+
+    /// Appends the server's standard error to a file of the home, where [`Home::errors`] reads it.
+    #[must_use]
+    pub fn with_errors_kept(mut self) -> Self {
+        self.errors = Some(self.root.path().join("stderr.log"));
+        self
+    }
+
+    /// Everything the server has printed to standard error so far; empty unless it is kept.
+    pub fn errors(&self) -> String {
+        let bytes = self.errors.as_ref().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The directory that holds everything; removed with the home.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Leaves the directory behind for inspection.
+    pub fn keep(self) -> PathBuf {
+        self.root.keep()
     }
 
     /// The directory the server works in.
     pub fn project(&self) -> PathBuf {
-        self.root.path().join("project")
+        self.project.clone()
     }
 
     /// The folder of the user's own configuration, which need not be there.
@@ -47,7 +99,7 @@ impl Home {
 
     /// The directory in which the server keeps what it stores.
     pub fn data(&self) -> PathBuf {
-        self.root.path().join("data")
+        self.data.clone()
     }
 
     /// Starts the server and waits until it says that it listens.
@@ -68,6 +120,9 @@ impl Home {
     /// Starts a process and waits for the line that says, after a mark, where it listens or whom it serves.
     async fn launch(&self, mut command: Command, mark: &str) -> Result<Baton> {
         let begun = Instant::now();
+        if let Some(path) = &self.errors {
+            command.stderr(OpenOptions::new().create(true).append(true).open(path)?);
+        }
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         let out = child.stdout.take().context("the process has no standard output")?;
@@ -98,6 +153,7 @@ impl Home {
             .env("XDG_CONFIG_HOME", home.join("config"))
             .env_remove("BATON_PASSWORD")
             .env_remove("OPENCODE_SERVER_PASSWORD")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
@@ -142,6 +198,31 @@ impl Baton {
         kill_process(self.pid()?, Signal::KILL)?;
         self.child.wait().await?;
         Ok(())
+    }
+
+    /// Stops it where it is until [`Baton::thaw`], and waits until the system says that it has stopped.
+    pub async fn freeze(&self) -> Result<()> {
+        let pid = self.pid()?;
+        kill_process(pid, Signal::STOP)?;
+        let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        tokio::time::timeout(FREEZE, async {
+            // The state follows the name, which is in brackets.
+            while !std::fs::read_to_string(&path)?
+                .rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
+            {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Ok(())
+        })
+        .await
+        .context("the process did not stop in time")?
+    }
+
+    /// Lets it go on after [`Baton::freeze`].
+    pub fn thaw(&self) -> Result<()> {
+        Ok(kill_process(self.pid()?, Signal::CONT)?)
     }
 
     /// Asks it to end and waits for it; how long it took.

@@ -11,6 +11,7 @@
               and none of it is part of the server"
 )]
 
+mod campaign;
 mod chores;
 mod command;
 mod e2e;
@@ -56,6 +57,12 @@ enum Chore {
     /// Build the release binary and run the benchmarks against it
     Bench {
         /// Passed on to the benchmark program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Repeat crashes, power cuts, full disks, clock jumps and lost connections against the server
+    Campaign {
+        /// Passed on to the campaigns: names, `--seed N`, `--long`, `--minutes N`; `--release` tests a release build
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -128,6 +135,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Lint => chores::lint(&repo),
         Chore::Tidy => tidy::run(&repo),
         Chore::Bench { args } => chores::bench(&repo, &args),
+        Chore::Campaign { args } => campaign::run(&repo, &args),
         Chore::E2e { args } => e2e::run(&repo, &args),
         Chore::Openapi { share: true, .. } => share::print(&repo),
         Chore::Openapi { check, .. } => openapi::run(&repo, check),

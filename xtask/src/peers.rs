@@ -37,7 +37,7 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
         "    opencode {}, claude {} and codex {} are installed",
         peer.version, claude.version, codex.version
     );
-    let (baton, platforms) = repo.build_for_tests()?;
+    let (baton, platforms) = repo.build_for_tests("platforms")?;
     // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
     let mut node = sealed.program("node", &tests);
     node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);

@@ -59,13 +59,13 @@ impl Repo {
         executable(&messages, "baton").context("cargo built no `baton` executable")
     }
 
-    /// Builds the program and the fake chat services that tests play with; where each is.
-    pub(crate) fn build_for_tests(&self) -> Result<(PathBuf, PathBuf)> {
+    /// Builds the program and one of testkit's programs that tests it; where each is.
+    pub(crate) fn build_for_tests(&self, tester: &str) -> Result<(PathBuf, PathBuf)> {
         let mut build = command::cargo(&self.root);
-        build.args(["build", "-p", "cli", "-p", "testkit", "--bin", "baton", "--bin", "platforms"]);
+        build.args(["build", "-p", "cli", "-p", "testkit", "--bin", "baton", "--bin", tester]);
         let messages = command::capture(build.args(["--message-format", "json-render-diagnostics"]))?;
         let found = |name| executable(&messages, name).with_context(|| format!("cargo built no `{name}`"));
-        Ok((found("baton")?, found("platforms")?))
+        Ok((found("baton")?, found(tester)?))
     }
 
     /// Every text file that is tracked, or new and not ignored: a file that is about to be committed should

@@ -1,0 +1,195 @@
+//! The power-cut campaign: servers start from images of another server's database, cut at random bytes.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use testkit::{dice::Dice, process::Home};
+use tokio::time::sleep;
+
+use crate::{
+    campaign::{Campaign, Round},
+    follow::Follower,
+    image::Image,
+    judge::{self, Promise, Violation},
+    ledger::{Fate, Ledger},
+    load::{self, CLIENTS, Client},
+    site::Site,
+};
+
+/// Images of one round.
+const IMAGES: u64 = 10;
+/// The longest time between two moments, in milliseconds.
+const BETWEEN: u64 = 400;
+/// The follower gives up after this long.
+const FOLLOW: Duration = Duration::from_mins(10);
+
+/// What happened to an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Harm {
+    Whole,
+    Cut,
+    Torn,
+    Damaged,
+}
+
+impl Harm {
+    fn pick(dice: &mut Dice) -> Self {
+        match dice.roll(8) {
+            0 => Self::Whole,
+            1..4 => Self::Cut,
+            4..6 => Self::Torn,
+            _ => Self::Damaged,
+        }
+    }
+}
+
+/// An image together with the prompts that were accepted before its earlier moment.
+#[derive(Debug)]
+struct Loss {
+    image: Image,
+    safe: usize,
+    ledger: Ledger,
+}
+
+/// Runs one round: a server under load, from which images are taken, and a server for each image.
+pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> {
+    let mut site = Site::open(Home::new(&campaign.program)?.with_errors_kept()).await?;
+    if let Err(error) = run(campaign, &mut site, round).await {
+        round.broken(&error);
+    }
+    round.starts.append(&mut site.starts);
+    round.prompts += site.ledger.accepted();
+    if round.has_failed() {
+        round.kept.push(site.keep());
+    }
+    Ok(())
+}
+
+async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<()> {
+    let mut dice = Dice::new(round.seed);
+    site.start().await?;
+    let ledger = || Arc::clone(&site.ledger);
+    let follower = tokio::spawn(Follower::new(site.line(), FOLLOW).telling(&site.ledger).follow());
+    let mut clients: Vec<_> = (0..CLIENTS)
+        .map(|number| tokio::spawn(Client::new(site.line(), ledger(), round.seed, number).talk()))
+        .collect();
+    clients.push(tokio::spawn(load::answer_requests(site.line(), ledger(), Dice::new(round.seed ^ 1))));
+    let mut losses = Vec::new();
+    for _ in 0..IMAGES {
+        if campaign.is_over() {
+            break;
+        }
+        losses.push(lose(site, &mut dice).await?);
+    }
+    site.ledger.close();
+    for client in clients {
+        client.await.context("a client failed")?;
+    }
+    round.violations.extend(site.drain().await);
+    site.say_last().await?;
+    let mut heard = follower.await.context("the follower failed")?;
+    round.events += heard.frames.len();
+    round.violations.append(&mut heard.violations);
+    site.kill().await?;
+    for (number, loss) in losses.into_iter().enumerate() {
+        if campaign.is_over() {
+            break;
+        }
+        let harm = Harm::pick(&mut dice);
+        round.cuts += 1;
+        let home = Home::new(&campaign.program)?.with_project(site.home.project()).with_errors_kept();
+        recover(home, loss, harm, number, &mut dice, round).await?;
+    }
+    Ok(())
+}
+
+/// Freezes the server twice: what was accepted before the first moment must survive a cut after it.
+async fn lose(site: &Site, dice: &mut Dice) -> Result<Loss> {
+    sleep(Duration::from_millis(dice.roll(BETWEEN))).await;
+    let server = site.server()?;
+    let ledger = Ledger::accepted_of(&site.ledger);
+    server.freeze().await?;
+    let earlier = Image::take(&site.home.data());
+    server.thaw()?;
+    sleep(Duration::from_millis(dice.roll(BETWEEN))).await;
+    server.freeze().await?;
+    let image = Image::take(&site.home.data());
+    // A session that was deleted meanwhile may be missing.
+    ledger.excuse(&site.ledger);
+    server.thaw()?;
+    let (earlier, image) = (earlier?, image?);
+    Ok(Loss { safe: image.safe(&earlier), image, ledger })
+}
+
+/// Starts a server from an image and checks what it knows.
+async fn recover(
+    home: Home,
+    mut loss: Loss,
+    harm: Harm,
+    number: usize,
+    dice: &mut Dice,
+    round: &mut Round,
+) -> Result<()> {
+    match harm {
+        Harm::Whole => {}
+        Harm::Cut => loss.image.cut(loss.safe, dice),
+        Harm::Torn => loss.image.tear(loss.safe, dice),
+        Harm::Damaged => loss.image.damage(dice)?,
+    }
+    if harm == Harm::Cut || harm == Harm::Torn || dice.roll(2) == 0 {
+        // The index is rebuilt from the log. One that knows more frames than the log has is never on a disk.
+        loss.image.index.clear();
+    }
+    loss.image.put(&home.data())?;
+    let mut site = Site::open(home).await?;
+    site.ledger = Arc::new(loss.ledger);
+    let mut found = Vec::new();
+    match site.start().await {
+        Err(_) if harm == Harm::Damaged => found.extend(refusal(&site.home.errors())),
+        Err(error) => found.push(Violation::new(Promise::Alive, format!("{error:#}"))),
+        Ok(()) => match survey(&mut site, harm).await {
+            Ok(more) => found.extend(more),
+            // A damaged page may be met by any call; the server must only stay alive and answer.
+            Err(_) if harm == Harm::Damaged => {}
+            Err(error) => found.push(Violation::new(Promise::Accepted, format!("{error:#}"))),
+        },
+    }
+    round.starts.append(&mut site.starts);
+    if site.home.errors().contains("panicked") {
+        found.push(Violation::new(Promise::Alive, format!("a server panicked: {}", site.home.errors())));
+    }
+    if !found.is_empty() {
+        round.kept.push(site.keep());
+    }
+    for violation in found {
+        let detail = format!("image {number}, {harm:?}: {}", violation.detail);
+        round.violations.push(Violation::new(violation.promise, detail));
+    }
+    Ok(())
+}
+
+/// A start that is refused says why.
+fn refusal(errors: &str) -> Option<Violation> {
+    let says_why = errors.lines().any(|line| line.contains("baton.db") || line.contains("database"));
+    (!says_why).then(|| {
+        Violation::new(Promise::Sound, format!("a damaged database was refused without a reason: {errors}"))
+    })
+}
+
+/// Everything that was accepted is there and runs, and nothing stays open.
+async fn survey(site: &mut Site, harm: Harm) -> Result<Vec<Violation>> {
+    if harm == Harm::Damaged {
+        let health = site.line().get("/global/health").await.ok().context("no answer from /global/health")?;
+        anyhow::ensure!(health.is_success(), "/global/health answered {}", health.status);
+        site.kill().await?;
+        return Ok(Vec::new());
+    }
+    let mut found = site.drain().await;
+    let prompts = site.ledger.prompts();
+    let alive = prompts.values().filter(|prompt| prompt.fate == Fate::Accepted && !prompt.may_be_gone);
+    let ids = alive.map(|prompt| prompt.session.clone()).collect();
+    found.extend(judge::sessions(&prompts, &site.sessions(&ids).await?));
+    site.kill().await?;
+    found.extend(site.integrity());
+    Ok(found)
+}

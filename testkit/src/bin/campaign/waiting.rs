@@ -1,0 +1,98 @@
+//! Requests that wait for a user while the server dies: they are listed again, and each answer runs its call once.
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use anyhow::{Context as _, Result};
+use protocol::EndReason;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    follow::{Heard, Moment},
+    judge::{Promise, Violation},
+    line::Line,
+    load,
+    script::{EFFECTS, Script},
+    site::Site,
+};
+
+/// Requests that wait at the same time, each in a session of its own.
+const REQUESTS: usize = 4;
+/// How long the model may take to ask.
+const ASKED: Duration = Duration::from_mins(1);
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Prompts whose request waited across a kill.
+#[derive(Debug)]
+pub(crate) struct Waiting(Vec<(String, Script)>);
+
+/// Lets permissions and questions wait, kills the server, and answers them to the next one.
+pub(crate) async fn survive(site: &mut Site) -> Result<(Waiting, Vec<Violation>)> {
+    let line = site.line();
+    let mut prompts = Vec::new();
+    for number in 0..REQUESTS {
+        let created = line.post("/session", &json!({ "title": "waiting" })).await.ok();
+        let session = created.and_then(|answer| answer.id()).context("no session was created")?;
+        let script = if number % 2 == 0 { Script::Ask } else { Script::Question };
+        let id = format!("msg_zwaiting{number}");
+        load::submit(&line, &site.ledger, &session, &id, script, &load::prompt(&id, script)).await;
+        prompts.push((id, script));
+    }
+    let before = listed(&line).await?;
+    site.kill().await?;
+    site.start().await?;
+    let after = ids(&line).await?;
+    let mut found = Vec::new();
+    if before != after {
+        let detail = format!("before the kill {before:?} waited for a user, and after it {after:?}");
+        found.push(Violation::new(Promise::Accepted, detail));
+    }
+    found.extend(site.drain().await);
+    Ok((Waiting(prompts), found))
+}
+
+impl Waiting {
+    /// Each prompt was completed after its answer, and each command ran once.
+    pub(crate) fn judge(&self, site: &Site, heard: &Heard) -> Vec<Violation> {
+        let effects = fs::read_to_string(site.home.project().join(EFFECTS)).unwrap_or_default();
+        let mut found = Vec::new();
+        for (id, script) in &self.0 {
+            let moments = heard.prompts.get(id).map(Vec::as_slice).unwrap_or_default();
+            if moments.last() != Some(&Moment::Ended(EndReason::Completed)) {
+                let detail = format!("{id} waited for a user, was answered, and then: {moments:?}");
+                found.push(Violation::new(Promise::Accepted, detail));
+            }
+            let times = effects.lines().filter(|line| line == id).count();
+            if *script == Script::Ask && times != 1 {
+                let detail = format!("the command of {id} was allowed and ran {times} times");
+                found.push(Violation::new(Promise::Once, detail));
+            }
+        }
+        found
+    }
+}
+
+/// The ids of all requests, once all of them wait.
+async fn listed(line: &Line) -> Result<BTreeSet<String>> {
+    let deadline = Instant::now() + ASKED;
+    loop {
+        let ids = ids(line).await?;
+        if ids.len() >= REQUESTS {
+            return Ok(ids);
+        }
+        anyhow::ensure!(Instant::now() < deadline, "only {} of {REQUESTS} requests were made", ids.len());
+        sleep(LOOK).await;
+    }
+}
+
+async fn ids(line: &Line) -> Result<BTreeSet<String>> {
+    let mut ids = BTreeSet::new();
+    for kind in ["permission", "question"] {
+        let waiting = line.get(&format!("/{kind}")).await.ok().context("no list of requests")?;
+        ids.extend(
+            waiting.list().iter().filter_map(|it| Some(it.get("id").and_then(Value::as_str)?.to_owned())),
+        );
+    }
+    Ok(ids)
+}
