@@ -1,7 +1,7 @@
 //! Which actors are alive, and what they have counted.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
