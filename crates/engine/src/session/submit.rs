@@ -106,7 +106,9 @@ impl Actor {
             return Ok((Submitted { message, end: None, after }, None));
         }
         self.shared().registry.count_prompt();
-        self.aborting.iter_mut().for_each(|since| since.push(id.clone()));
+        if let Some(since) = &mut self.aborting {
+            since.push(id.clone());
+        }
         self.resolved.insert(id.clone(), resolved);
         self.note_origin(&id, origin);
         if errand {

@@ -93,8 +93,9 @@ impl Unfinished {
     /// Notes that a client aborts a session; false if the session needs no repair.
     fn abort(&self, id: &SessionId) -> bool {
         let mut inner = self.lock();
-        let damage = inner.sessions.get_mut(id);
-        damage.map(|damage| (damage.aborted, damage.spared) = (true, Vec::new())).is_some()
+        let Some(damage) = inner.sessions.get_mut(id) else { return false };
+        (damage.aborted, damage.spared) = (true, Vec::new());
+        true
     }
 
     /// Why an actor dropped its commands.

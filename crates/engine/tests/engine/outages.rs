@@ -3,11 +3,17 @@
 
 use std::time::Duration;
 
-use engine::{Error, limits::MAX_REPAIR_PAUSE, memory::faults::Fault, ports::Failure, session::Turn};
+use engine::{
+    Error,
+    limits::MAX_REPAIR_PAUSE,
+    memory::faults::Fault,
+    ports::{Failure, Page},
+    session::Turn,
+};
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, Session, SessionStatus, TurnEnd,
     agent_event::Ask,
-    prompt::{Delivery, PromptInput},
+    prompt::{Delivery, PromptInput, SessionPatch},
 };
 use tokio::sync::oneshot;
 
@@ -72,7 +78,7 @@ async fn after_a_full_disk_the_turn_ends_once_and_what_waited_is_run() {
     assert_eq!(story[story.len() - 3..], ["prompt.ended(completed)", "IDLE(completed)", "session.idle"]);
     assert_eq!(count(&story, "session.idle"), 2, "two turns: {story:?}");
     assert_eq!(status(&world, &session).await, None);
-    let messages = world.sessions.messages(&session.id, Default::default()).await.unwrap();
+    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     let cut = messages.iter().find(|message| matches!(message.info, Message::Assistant(_))).unwrap();
     assert!(matches!(&cut.info, Message::Assistant(it) if it.time.completed.is_some() && it.error.is_some()));
     assert!(cut.parts.iter().any(|part| part.text() == Some("said before") && !part.is_open()));
@@ -202,11 +208,11 @@ async fn a_server_that_starts_on_a_full_disk_serves_and_repairs_when_it_can() {
     world.memory.faults().begin_outage(Failure::Full);
     assert_eq!(world.sessions.recover().await.unwrap(), 1);
     assert_eq!(world.sessions.stats().unfinished, 1);
-    assert_eq!(world.sessions.messages(&session.id, Default::default()).await.unwrap().len(), 2);
+    assert_eq!(world.sessions.messages(&session.id, Page::default()).await.unwrap().len(), 2);
     assert_eq!(status(&world, &session).await, Some(SessionStatus::BUSY));
     assert_eq!(world.told("/project", None).await, "BUSY");
     assert!(is_full(&world.sessions.submit(&session.id, PromptInput::text("two")).await));
-    assert!(is_full(&world.sessions.update(&session.id, Default::default()).await));
+    assert!(is_full(&world.sessions.update(&session.id, SessionPatch::default()).await));
     world.memory.faults().end_outage();
     world.until_idle(&session).await;
     assert_eq!(count(&world.story(&session.id), "IDLE(interrupted)"), 1);

@@ -162,7 +162,7 @@ fn busy_agents(world: &World, seed: u64) {
 async fn play(seed: u64) -> Result<Vec<Source>, String> {
     let mut dice = Dice(seed);
     // One process to the end is followed as a client follows it; the others die now and then.
-    let crashes = seed % 2 == 0;
+    let crashes = seed.is_multiple_of(2);
     let mut world = World::new().await;
     busy_agents(&world, seed);
     let mut sessions: Vec<Session> = Vec::new();
