@@ -81,6 +81,7 @@ pub(super) async fn converse(
             tokio::select! {
                 ended = connection => ended,
                 () = gone => return Ok(()),
+                () = place.overdue() => return Ok(()),
             }
         }
     };

@@ -17,7 +17,7 @@ use std::{
 
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,9 @@ const RESERVED_FILES: u64 = 48;
 const FRESH: Duration = Duration::from_millis(250);
 /// How long a newcomer waits for connections that were asked to leave.
 const LEAVING: Duration = Duration::from_secs(1);
+/// How long a connection without a call may take to leave. One with half of a call would stay until the rest of it
+/// is overdue.
+const VACATE: Duration = Duration::from_millis(100);
 
 /// How many connections a server holds, and how they are shared.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +136,8 @@ enum State {
 pub(super) struct Place {
     places: Arc<Places>,
     id: u64,
+    /// A call is being answered.
+    is_answering: AtomicBool,
     /// Cancelled when another connection needs the place.
     pub(super) leave: CancellationToken,
 }
@@ -175,7 +180,8 @@ impl Places {
         held.connections.insert(id, Connection { source, state, leave: leave.clone() });
         held.sources.entry(source).or_default().connections += 1;
         drop(held);
-        Ok(Arc::new(Place { places: Arc::clone(self), id, leave }))
+        let is_answering = AtomicBool::new(false);
+        Ok(Arc::new(Place { places: Arc::clone(self), id, is_answering, leave }))
     }
 
     /// Closes the connection that has been idle for longest, whoever holds it: the process has no file left.
@@ -278,8 +284,20 @@ impl Held {
 impl Place {
     /// The connection is answering a call until the result is dropped.
     pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
+        self.is_answering.store(true, Ordering::Relaxed);
         self.places.lock().change(self.id, State::Busy);
         Occupied(Some(Arc::clone(self)))
+    }
+
+    /// Resolves when the connection was asked to leave, had time to do so and is not answering a call.
+    pub(super) async fn overdue(&self) {
+        self.leave.cancelled().await;
+        loop {
+            sleep(VACATE).await;
+            if !self.is_answering.load(Ordering::Relaxed) {
+                return;
+            }
+        }
     }
 }
 
@@ -319,6 +337,7 @@ impl Occupied {
 impl Drop for Occupied {
     fn drop(&mut self) {
         if let Some(place) = &self.0 {
+            place.is_answering.store(false, Ordering::Relaxed);
             place.places.lock().change(place.id, State::Idle(Instant::now()));
         }
     }
