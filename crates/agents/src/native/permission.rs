@@ -160,12 +160,10 @@ impl Permissions {
     /// Whether a tool with this permission can never be used, so that the model need not see it.
     pub(super) fn hides(&self, permission: &str) -> bool {
         let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
-        let about = |rule: &&Rule| matches(&rule.permission, permission);
         first
             .into_iter()
             .chain(last)
-            .filter(about)
-            .last()
+            .rfind(|rule| matches(&rule.permission, permission))
             .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     }
 

@@ -1,3 +1,5 @@
+//! Protected files by name, through links and as parts of a bare repository.
+
 use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;

@@ -1,3 +1,5 @@
+//! Remembering and putting back files, in real directories.
+
 use tempfile::TempDir;
 
 use super::*;
