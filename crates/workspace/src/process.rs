@@ -81,6 +81,8 @@ pub struct Spec {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables it does not inherit, such as keys it has no business with. Adding one of them is a decision.
     pub hidden: Vec<OsString>,
+    /// The only variables it inherits; all but the hidden ones if absent.
+    pub inherited: Option<&'static [&'static str]>,
     /// When it is ended at the latest, counted from its start.
     pub deadline: Duration,
     /// How much output is kept.
@@ -105,6 +107,7 @@ impl Spec {
             directory: directory.into(),
             environment: Vec::new(),
             hidden: Vec::new(),
+            inherited: None,
             deadline,
             bounds: Bounds::default(),
             spool: None,
@@ -277,7 +280,15 @@ fn command(spec: &Spec, mark: &str) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
     let mut command = Command::new(&spec.program);
     let Inherited { added, removed } = inherited();
-    command.envs(added.iter().map(|(name, value)| (name, value)));
+    match spec.inherited {
+        Some(names) => {
+            let is_inherited = |name: &OsString| names.iter().any(|inherited| name == inherited);
+            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
+        }
+        None => {
+            command.envs(added.iter().map(|(name, value)| (name, value)));
+        }
+    }
     for name in spec.hidden.iter().chain(removed) {
         command.env_remove(name);
     }

@@ -303,7 +303,7 @@ mod tests {
         std::fs::write(top.join("kept"), "a\nB\nc\n").unwrap();
         std::fs::write(top.join("gone"), "y\n").unwrap();
         std::fs::write(top.join("new"), "z\n").unwrap();
-        let patches = repository.patches(Base::Head, 3).await.unwrap();
+        let patches = repository.patches(Base::Head, 3, &Closed::default()).await.unwrap();
         assert_eq!(patches.len(), 3);
         assert_eq!(repository.committed(&top.join("kept")).await.as_deref(), Some("a\nb\nc\n"));
         repository.worktrees().await.unwrap();

@@ -73,6 +73,8 @@ async fn a_refusal_blocks_the_turn_if_the_agent_gives_up() {
 async fn rules_decide_without_asking_anybody() {
     let text = format!("{MAY}\nbegin; may a 'ls -l'; may b 'rm -r x'; say ok; finish; stay");
     let mut options = options(&script(&text));
+    // The built-in rules allow `ls` in a sandbox only, which an agent that runs it by itself cannot have.
+    options.rules.push(Rule::new("bash", "ls *", Action::Allow));
     options.rules.push(Rule::new("bash", "rm *", Action::Deny));
     let mut world = World::new(options).await;
     let session = world.turn(Person::Sleeps).await;

@@ -136,10 +136,10 @@ async fn a_sealed_command_sees_no_secrets() {
     if !seals() {
         return;
     }
-    let setup = r#"
+    let setup = r"
 git init -q . && echo x >x && printf 'x filter=odd\n' >.gitattributes && git add .
 echo y >x && git config filter.odd.clean env
-"#;
+";
     let (_world, end, tools) = run(setup, &["git diff"]).await;
     assert_eq!(end, EndReason::Completed);
     let shown = output(&tools[0]);

@@ -4,7 +4,7 @@
 //! they can only read and print: in a sealed sandbox, with an environment that has no secrets and no instructions for
 //! shells and loaders, and with everything switched off by which git would start another program.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use workspace::process::{Sandbox, Spec, Support};
 
@@ -13,7 +13,7 @@ pub(super) const REMARK: &str = "The command ran without a question, in a sandbo
                                  anything else, and had no network.";
 
 /// Variables that such a command sees. Others may hold secrets, or change what shells, loaders and git do.
-const KEPT: [&str; 19] = [
+const KEPT: &[&str] = &[
     "COLUMNS",
     "GIT_CEILING_DIRECTORIES",
     "GIT_CONFIG_GLOBAL",
@@ -64,10 +64,9 @@ const SETTINGS: [(&str, &str); 13] = [
 
 /// Prepares the environment of a command; answers with its sandbox.
 pub(super) fn prepare(spec: &mut Spec, kernel: Support) -> Sandbox {
-    let is_kept = |name: &OsStr| KEPT.iter().any(|kept| name == *kept);
-    spec.hidden.extend(std::env::vars_os().map(|(name, _)| name).filter(|name| !is_kept(name)));
+    spec.inherited = Some(KEPT);
     // Plugins add variables, too.
-    spec.environment.retain(|(name, _)| is_kept(name));
+    spec.environment.retain(|(name, _)| KEPT.iter().any(|kept| name == kept));
     spec.environment.extend(git());
     Sandbox::sealed(kernel)
 }
