@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use protocol::secret::is_secret;
@@ -82,7 +82,9 @@ fn secrets(mut variables: Variables) -> Variables {
 }
 
 fn holds_secret(name: &str) -> bool {
-    OPAQUE.contains(&name) || is_secret(name)
+    // A personal access token, as some services call their keys.
+    let is_access_token = name.ends_with("_PAT");
+    is_access_token || OPAQUE.contains(&name) || is_secret(name)
 }
 
 /// Restarts the program without these variables. Returns only if that is impossible.
@@ -131,7 +133,7 @@ fn program() -> io::Result<PathBuf> {
     Ok(if named.exists() { named } else { PathBuf::from("/proc/self/exe") })
 }
 
-fn restart(program: &PathBuf, secrets: &Variables) -> io::Error {
+fn restart(program: &Path, secrets: &Variables) -> io::Error {
     let mut args = std::env::args_os();
     #[expect(clippy::disallowed_methods, reason = "replaces this process and starts no other")]
     let mut command = Command::new(program);

@@ -16,6 +16,8 @@ mod node;
 mod open;
 mod read;
 mod root;
+#[cfg(test)]
+pub(crate) mod temporary;
 
 pub use closed::Closed;
 pub use edit::{Change, Replacement, current, edit, plan, write};

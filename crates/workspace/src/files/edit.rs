@@ -126,12 +126,11 @@ pub(crate) fn save(path: &Path, content: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use tempfile::TempDir;
-
+    use super::super::temporary;
     use super::*;
 
     fn attempt(content: &str, old: &str, new: &str, all: bool) -> Result<String, Error> {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         let path = directory.path().join("file");
         fs::write(&path, content).unwrap();
         let change = edit(&path, Replacement { old, new, all })?;
@@ -185,7 +184,7 @@ mod tests {
 
     #[test]
     fn edits_of_one_file_do_not_lose_each_other() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         let path = directory.path().join("file");
         let words: Vec<String> = (0..64).map(|number| format!("<{number}>")).collect();
         fs::write(&path, words.join("\n")).unwrap();
@@ -224,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_text_is_left_alone() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         let path = directory.path().join("file");
         fs::write(&path, b"caf\xe9 b").unwrap();
         let result = edit(&path, Replacement { old: "b", new: "c", all: false });
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn writing_creates_directories_and_tells_what_was_there() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         let path = directory.path().join("deep/er/file");
         assert_eq!(write(&path, "one").unwrap().before, None);
         assert_eq!(write(&path, "two").unwrap().before.as_deref(), Some("one"));
@@ -243,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_empty_old_text_creates_a_file_once() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         let path = directory.path().join("file");
         let create = Replacement { old: "", new: "hello", all: false };
         assert_eq!(edit(&path, create).unwrap().before, None);

@@ -51,13 +51,12 @@ pub fn alike(path: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use tempfile::TempDir;
-
+    use super::super::temporary;
     use super::*;
 
     #[test]
     fn entries_are_sorted_and_directories_marked() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         for name in ["src", ".git", ".github"] {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
@@ -75,7 +74,7 @@ mod tests {
 
     #[test]
     fn names_that_may_have_been_meant_are_found() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         for name in ["main.rs", "Main.test.rs", "other.rs", "README.md"] {
             fs::write(directory.path().join(name), "").unwrap();
         }
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_huge_directory_is_cut_and_counted() {
-        let directory = TempDir::new().unwrap();
+        let directory = temporary::directory();
         for number in 0..MAX_ENTRIES + 5 {
             fs::write(directory.path().join(format!("{number:05}")), "").unwrap();
         }

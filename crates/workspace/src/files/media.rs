@@ -58,8 +58,7 @@ pub fn mime(opening: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use tempfile::NamedTempFile;
-
+    use super::super::temporary;
     use super::*;
 
     #[test]
@@ -74,7 +73,7 @@ mod tests {
             (b"\x7fELF", None),
             (b"", None),
         ] {
-            let file = NamedTempFile::new().unwrap();
+            let file = temporary::file();
             std::fs::write(file.path(), opening).unwrap();
             let found = media(file.path()).unwrap();
             assert_eq!(found.as_ref().map(|media| media.mime), expected);
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn a_pipe_that_nobody_writes_into_is_not_waited_for() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
-        let directory = tempfile::TempDir::new().unwrap();
+        let directory = temporary::directory();
         let pipe = directory.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         assert_eq!(media(&pipe).unwrap(), None);
@@ -97,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused_unread() {
-        let file = NamedTempFile::new().unwrap();
+        let file = temporary::file();
         std::fs::write(file.path(), b"%PDF-1.7\n").unwrap();
         file.as_file().set_len(MAX_MEDIA + 1).unwrap();
         let error = media(file.path()).unwrap_err().to_string();

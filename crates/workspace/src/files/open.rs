@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::{Error, MAX_FILE};
 
 /// The permissions of a new file, before the user's mask.
-const NEW: u32 = 0o666;
+const NEW: Mode = Mode::from_bits_truncate(0o666);
 
 /// Opens a file for reading. Refuses directories, pipes and devices: they have no size and may never end.
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
@@ -68,7 +68,7 @@ pub(super) fn names(path: &Path) -> Result<Vec<OsString>, Error> {
 /// Makes this the content of a file, which is created if there is none.
 pub(super) fn overwrite(path: &Path, content: &[u8]) -> Result<(), Error> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut file = File::from(descend(path, flags, Mode::from_raw_mode(NEW))?);
+    let mut file = File::from(descend(path, flags, NEW)?);
     file.write_all(content).map_err(Error::io(path))
 }
 

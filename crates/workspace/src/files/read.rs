@@ -103,10 +103,11 @@ mod tests {
     use tempfile::NamedTempFile;
 
     use super::super::MAX_FILE;
+    use super::super::temporary;
     use super::*;
 
     fn file(content: impl AsRef<[u8]>) -> NamedTempFile {
-        let file = NamedTempFile::new().unwrap();
+        let file = temporary::file();
         fs::write(file.path(), content).unwrap();
         file
     }
@@ -152,7 +153,7 @@ mod tests {
     fn what_is_not_text_is_refused() {
         assert!(matches!(read(file(b"\x7fELF\0\0\0").path(), Window::default()), Err(Error::Binary(_))));
         assert!(matches!(read(Path::new("/dev/zero"), Window::default()), Err(Error::Binary(_))));
-        assert!(matches!(read(&std::env::temp_dir(), Window::default()), Err(Error::IsDirectory(_))));
+        assert!(matches!(read(temporary::directory().path(), Window::default()), Err(Error::IsDirectory(_))));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::files::temporary;
 
 /// A directory with these files.
 fn files(files: &[(&str, &str)]) -> TempDir {
-    let directory = TempDir::new().unwrap();
+    let directory = temporary::directory();
     for (name, content) in files {
         fs::write(directory.path().join(name), content).unwrap();
     }

@@ -150,7 +150,7 @@ async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
         "File not found",
         "the rules say to ask before it is read (read)",
         "binary",
-        "the rules say to ask before it is read (external_directory)",
+        "it belongs to Baton's own data, to the keys of an agent, or to the kernel",
         "the rules say to ask before it is read (external_directory)",
         "not with gopher:",
         "no base64",

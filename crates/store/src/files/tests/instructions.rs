@@ -150,3 +150,21 @@ fn files_near_a_file_that_is_read() {
     assert_eq!(near("project/sub/x.rs"), [""; 0]);
     assert_eq!(near("project/other/x.rs"), [""; 0]);
 }
+
+#[test]
+fn closed_files_are_neither_put_in_nor_shown_to_models() {
+    let mut world = World::new().with(&[
+        ("me/data/auth.json", "{ \"key\": \"canary\" }"),
+        ("project/sub/opencode.json", "{ \"instructions\": [\"§/me/data/auth.json\", \"notes.md\"] }"),
+        ("project/sub/notes.md", "notes"),
+    ]);
+    let closed = world.at("me/data").canonicalize().unwrap();
+    world.environment = world.environment.guarded(move |path| path.starts_with(&closed));
+    let found = instructions::find(&world.environment, &world.site(), &world.load().unwrap().config);
+    assert_eq!(found.files.iter().map(|file| file.text.as_str()).collect::<Vec<_>>(), ["notes"]);
+    assert!(found.warnings.iter().any(|problem| problem.to_string().contains("stay inside Baton")));
+    let world =
+        world.with(&[("project/sub/opencode.json", "{ \"username\": \"{file:../../me/data/auth.json}\" }")]);
+    let invalid = world.load().unwrap_err().to_string();
+    assert!(invalid.contains("stay inside Baton") && !invalid.contains("canary"), "{invalid}");
+}

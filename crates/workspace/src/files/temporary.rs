@@ -1,0 +1,17 @@
+//! Temporary files for tests, at paths without links: that is what the functions of this module take.
+
+use std::path::PathBuf;
+
+use tempfile::{NamedTempFile, TempDir};
+
+fn place() -> PathBuf {
+    std::env::temp_dir().canonicalize().unwrap()
+}
+
+pub(crate) fn directory() -> TempDir {
+    tempfile::tempdir_in(place()).unwrap()
+}
+
+pub(crate) fn file() -> NamedTempFile {
+    NamedTempFile::new_in(place()).unwrap()
+}
