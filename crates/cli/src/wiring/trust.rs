@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use llm::Catalogue;
@@ -38,7 +39,7 @@ impl Standing {
         let guard = Guard {
             trusted: by.is_some(),
             logins: logins.cloned().collect(),
-            known: known_providers(),
+            known: KNOWN_PROVIDERS.clone(),
             ..Guard::strict()
         };
         Self { by, guard }
@@ -58,10 +59,10 @@ impl Standing {
 }
 
 /// Providers of the built-in list: their keys may be in the environment.
-fn known_providers() -> BTreeSet<String> {
+static KNOWN_PROVIDERS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let catalogue = Catalogue::built_in();
     catalogue.map(|catalogue| catalogue.entries().map(|entry| entry.id.clone()).collect()).unwrap_or_default()
-}
+});
 
 /// Trusts a directory, or no longer; whether that changes anything.
 pub(crate) fn set(data: &Path, directory: &Path, trusted: bool) -> io::Result<bool> {

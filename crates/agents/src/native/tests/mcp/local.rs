@@ -13,7 +13,9 @@ use crate::native::limits;
 use crate::native::mcp::{Content, Error, Servers, Settings};
 use crate::native::tools::Tool;
 
+/// The status once a turn has asked for the servers.
 async fn status(servers: &Servers) -> McpStatus {
+    servers.ready().await;
     servers.status().await["peer"].clone()
 }
 
@@ -32,7 +34,9 @@ fn names(tools: &[Box<dyn Tool>]) -> Vec<&str> {
 async fn a_program_is_started_when_it_is_needed_and_ended_when_it_is_not() {
     let peer = Peer::new();
     let servers = peer.servers("plain");
-    assert_eq!(peer.processes(), NOBODY, "nobody has asked yet");
+    assert_eq!(servers.status().await["peer"], McpStatus::Disabled);
+    assert!(servers.resources().await.is_empty() && servers.prompts().await.is_empty());
+    assert_eq!(peer.processes(), NOBODY, "looking starts nothing");
     assert_eq!(status(&servers).await, McpStatus::Connected);
     assert_eq!(peer.processes().len(), 1);
     servers.disconnect("peer").await.unwrap();

@@ -6,7 +6,9 @@ use serde_json::json;
 use super::peer::Site;
 use crate::native::mcp::Servers;
 
+/// The status once a turn has asked for the servers.
 async fn status(servers: &Servers) -> McpStatus {
+    servers.ready().await;
     servers.status().await["peer"].clone()
 }
 
