@@ -96,19 +96,18 @@ impl Loop<'_> {
         back: &LookBack,
     ) -> Flow<Vec<MessageWithParts>> {
         let mut found = Vec::new();
-        let request = match back.request() {
-            Some(request) => request.clone(),
-            None => {
-                let Some(summary) = or_end(self.turn.newest_summary().await)? else {
-                    return Flow::Continue(found);
-                };
-                let protocol::Message::Assistant(answer) = &summary.info else {
-                    return Flow::Continue(found);
-                };
-                let request = answer.parent_id.clone();
-                found.push(summary);
-                request
-            }
+        let request = if let Some(request) = back.request() {
+            request.clone()
+        } else {
+            let Some(summary) = or_end(self.turn.newest_summary().await)? else {
+                return Flow::Continue(found);
+            };
+            let protocol::Message::Assistant(answer) = &summary.info else {
+                return Flow::Continue(found);
+            };
+            let request = answer.parent_id.clone();
+            found.push(summary);
+            request
         };
         if !messages.iter().any(|message| *message.info.id() == request)
             && let Some(request) = or_end(self.turn.message(&request).await)?

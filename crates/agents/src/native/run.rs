@@ -213,7 +213,7 @@ impl<'a> Loop<'a> {
         self.afford().await?;
         self.wait_for_servers().await?;
         let stage = self.stage().await?;
-        let request = self.fitting_request(&stage).await?;
+        let request = Box::pin(self.fitting_request(&stage)).await?;
         let snapshot = self.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;

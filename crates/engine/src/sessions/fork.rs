@@ -91,7 +91,7 @@ impl Copying {
         if let Err(error) = &copied {
             tracing::warn!(session = %self.session.id, %error, "a fork failed and is deleted again");
             match sessions.delete(&self.session.id).await {
-                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(session = %self.session.id, %error, "half a fork could not be deleted");
                 }

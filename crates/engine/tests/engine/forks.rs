@@ -7,7 +7,7 @@ use engine::{
     memory::Fault,
     ports::{Failure, Listing, Page},
 };
-use protocol::{Message, MessageWithParts, Session, prompt::PromptInput};
+use protocol::{Message, MessageWithParts, Part, Session, prompt::PromptInput};
 
 use crate::harness::World;
 
@@ -28,7 +28,7 @@ async fn messages(world: &World, session: &Session) -> Vec<MessageWithParts> {
 }
 
 fn texts(messages: &[MessageWithParts]) -> Vec<&str> {
-    messages.iter().flat_map(|message| &message.parts).filter_map(|part| part.text()).collect()
+    messages.iter().flat_map(|message| &message.parts).filter_map(Part::text).collect()
 }
 
 #[tokio::test]

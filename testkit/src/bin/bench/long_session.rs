@@ -52,11 +52,17 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) 
         let size = mebibytes(bytes?.first().copied().unwrap_or_default());
         figures.tell(table, &format!("{READERS} clients read {name} at once"), &format!("{size} each"));
     }
-    let fork = calls.post_json(&format!("/session/{session}/fork"));
+    let (path, nothing) = (format!("/session/{session}/fork"), json!({}));
+    let fork = calls.post(&path, &nothing);
     let (fork, figures) = Figures::during(&server, &calls, &session, rest, fork).await?;
     let fork = fork?.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     figures.tell(table, "fork", "");
-    let ask = calls.prompt_and_wait(&session);
+    let prompt = json!({
+        "model": { "providerID": "demo", "modelID": "simple" },
+        "parts": [{ "type": "text", "text": "go" }],
+    });
+    let path = format!("/session/{session}/message");
+    let ask = calls.post(&path, &prompt);
     let (asked, figures) = Figures::during(&server, &calls, &session, rest, ask).await?;
     asked?;
     figures.tell(table, "one turn in it", "scenario `simple`");
@@ -73,26 +79,6 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) 
     table.row("resident memory, after all of it", mebibytes(server.resident()?), "");
     server.terminate().await?;
     Ok(())
-}
-
-/// The calls that only this needs.
-trait More {
-    async fn post_json(&self, path: &str) -> Result<Value>;
-    async fn prompt_and_wait(&self, session: &str) -> Result<Value>;
-}
-
-impl More for Calls {
-    async fn post_json(&self, path: &str) -> Result<Value> {
-        self.post(path, &json!({})).await
-    }
-
-    async fn prompt_and_wait(&self, session: &str) -> Result<Value> {
-        let body = json!({
-            "model": { "providerID": "demo", "modelID": "simple" },
-            "parts": [{ "type": "text", "text": "go" }],
-        });
-        self.post(&format!("/session/{session}/message"), &body).await
-    }
 }
 
 async fn write(home: &Home, messages: usize, table: &mut Table) -> Result<String> {
@@ -146,7 +132,7 @@ impl Figures {
         let done = loop {
             let look = async {
                 tick.tick().await;
-                let timed = ["/session?limit=10", &messages].map(|path| async move {
+                let timed = ["/session?limit=10", messages.as_str()].map(|path| async move {
                     let begun = Instant::now();
                     calls.drain(path).await.map(|_| begun.elapsed())
                 });
@@ -172,7 +158,7 @@ impl Figures {
         table.row(name, figure, remark);
         let spread = [0.5, 0.99, 1.0].map(|share| millis(percentile(&mut self.lists, share)));
         table.row(
-            "· ten sessions, ten messages for another client",
+            "meanwhile, ten sessions or ten messages for another client",
             spread.join(" / "),
             format!("p50 / p99 / longest of {}", self.lists.len()),
         );

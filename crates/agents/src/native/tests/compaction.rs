@@ -349,8 +349,8 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
     let puppet = Puppet::new([Reply::call("c1", "read", json!({ "filePath": "big" })), Reply::text("Read.")]);
     let mut world = World::around(Arc::new(puppet.clone()), options(prune)).await;
     std::fs::write(world.project.path().join("big"), "a line of text\n".repeat(1_900)).unwrap();
-    let session = world.turn("small", Person::Agrees).await;
-    // Seven thousand tokens are not enough; put much more into the same output.
+    let session = world.turn("large", Person::Agrees).await;
+    // Seven thousand tokens are not enough; put much more into the same output. The model takes any number of them.
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     let mut part =
         messages[1].parts.iter().find(|part| matches!(part.body, PartBody::Tool(_))).unwrap().clone();
@@ -361,7 +361,7 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
     }
     world.sessions.update_part(&session.id, part).await.unwrap();
     for prompt in ["two", "three", "four"] {
-        world.submit(&session, "small", prompt).await;
+        world.submit(&session, "large", prompt).await;
         world.until(|body| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Idle { .. }))).await;
     }
     let tools = world.tools(&session).await;
