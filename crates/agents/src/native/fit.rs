@@ -84,7 +84,7 @@ impl Loop<'_> {
         }
         older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
         messages.splice(..0, older);
-        let mut history = History::new(messages, &self.fresh);
+        let mut history = History::new(messages, &self.fresh, &self.prompts);
         history.cut = back.is_cut();
         Flow::Continue(history)
     }

@@ -28,9 +28,10 @@ pub(super) struct Summary {
 }
 
 impl History {
-    /// A session's messages, oldest first, as they concern a model that is about to answer `fresh` prompts.
-    pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Self {
-        cut(in_order(messages, fresh))
+    /// A session's messages, oldest first, as they concern a model that is about to answer the `fresh` ones among the
+    /// prompts of a `turn`.
+    pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId], turn: &[MessageId]) -> Self {
+        cut(in_order(messages, fresh, turn))
     }
 
     /// The newest message of an assistant.
@@ -151,7 +152,15 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
 
 /// The order in which the conversation was had. A prompt that waited while another was answered was first heard
 /// when its own answer began, however early it was written; one that nobody answers was heard with the next one.
-fn in_order(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Vec<MessageWithParts> {
+///
+/// A prompt of an earlier turn that was interrupted before its answer comes before the prompts of this turn, even if it
+/// was written later than they were. Otherwise it would stand behind every answer of this turn, and the model, which
+/// sees it last and unanswered each time, would repeat its first step.
+fn in_order(
+    messages: Vec<MessageWithParts>,
+    fresh: &[MessageId],
+    turn: &[MessageId],
+) -> Vec<MessageWithParts> {
     let parents = messages.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
     let answered: HashSet<MessageId> = parents.chain(unheard(&messages, fresh)).cloned().collect();
     let mut ordered = Vec::with_capacity(messages.len());
@@ -161,6 +170,13 @@ fn in_order(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Vec<Message
             waiting.push_back(message);
             continue;
         };
+        if turn.contains(&answer.parent_id) {
+            let is_left =
+                |prompt: &MessageWithParts| !answered.contains(prompt.info.id()) && !belongs(prompt, turn);
+            let (left, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_left);
+            ordered.extend(left);
+            waiting = rest.into();
+        }
         if let Some(at) = waiting.iter().position(|prompt| *prompt.info.id() == answer.parent_id) {
             let (later, heard): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
                 answered.contains(prompt.info.id()) && *prompt.info.id() != answer.parent_id
@@ -172,8 +188,15 @@ fn in_order(messages: Vec<MessageWithParts>, fresh: &[MessageId]) -> Vec<Message
         }
         ordered.push(message);
     }
-    ordered.extend(waiting);
+    let (of_turn, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|prompt| belongs(prompt, turn));
+    ordered.extend(left.into_iter().chain(of_turn));
     ordered
+}
+
+/// Whether a user message is one of a turn's prompts, or continues one.
+fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
+    let Message::User(user) = &message.info else { return false };
+    turn.contains(&user.id) || user.continues().is_some_and(|asked| turn.contains(&asked))
 }
 
 /// Lets the newest summary stand for what is older than its tail.
@@ -253,8 +276,13 @@ mod tests {
     }
 
     fn told(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
-        let fresh: Vec<MessageId> = fresh.iter().map(|id| id.parse().unwrap()).collect();
-        let history = History::new(messages, &fresh);
+        told_in_turn(messages, fresh, fresh)
+    }
+
+    fn told_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
+        let [fresh, turn] =
+            [fresh, turn].map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect::<Vec<MessageId>>());
+        let history = History::new(messages, &fresh, &turn);
         let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
         summary.chain(&history.messages).map(|message| message.info.id().to_string()).collect()
     }
@@ -271,6 +299,15 @@ mod tests {
         // The third joined the first; the second was queued and is taken up now.
         let written = vec![prompt("p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
         assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
+    }
+
+    #[test]
+    fn an_interrupted_prompt_does_not_hide_the_answers_to_one_that_was_queued_before_it() {
+        // The second and third joined an earlier turn, and a crash ended it; then the first is taken up.
+        let mut written = vec![prompt("p1"), prompt("p2"), prompt("p3")];
+        assert_eq!(told_in_turn(written.clone(), &["msg_p1"], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1"]);
+        written.push(answer("a1", "p1"));
+        assert_eq!(told_in_turn(written, &[], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1", "msg_a1"]);
     }
 
     #[test]
@@ -393,7 +430,7 @@ mod tests {
             compaction_request("c2", Some("a1")),
             summary("s2", "c2", true),
         ];
-        let history = History::new(written, &[]);
+        let history = History::new(written, &[], &[]);
         assert_eq!(ids(&history.messages), ["msg_a1", "msg_k", "msg_ak"]);
         assert_eq!(history.last_answer().unwrap().id.as_str(), "msg_ak");
         assert!(history.last_finished().is_none(), "all of them are older than the summary");

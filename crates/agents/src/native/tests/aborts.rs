@@ -143,7 +143,7 @@ async fn check(world: &World, session: &Session, number: u64) {
         !messages.iter().flat_map(|message| &message.parts).any(Part::is_open),
         "turn {number}: {messages:?}"
     );
-    let told = context::conversation(&History::new(messages, &[]), &ModelRef::new("demo", "other"));
+    let told = context::conversation(&History::new(messages, &[], &[]), &ModelRef::new("demo", "other"));
     for (at, message) in told.iter().enumerate() {
         let Message::Assistant(said) = message else { continue };
         let calls: Vec<&str> = said
