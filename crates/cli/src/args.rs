@@ -60,7 +60,7 @@ pub(crate) struct Serve {
     /// Port to listen on; 0 picks a free one [default: 4096, or a free one if that is taken]
     #[arg(long)]
     pub(crate) port: Option<u16>,
-    /// Let pages of this origin call, for example http://localhost:5173; may be given several times
+    /// Let pages of this origin call, such as a development server's; may be given several times
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub(crate) cors: Vec<String>,
     /// The server goes by this name, too, for instance behind a proxy; may be given several times

@@ -78,7 +78,7 @@ impl Peer {
     }
 
     /// Whether no process of this machine holds the other end any more. False if the kernel does not say.
-    pub(crate) async fn has_left(&self) -> bool {
+    pub(crate) fn has_left(&self) -> bool {
         self.is_local() && sockets::is_abandoned(self.0.remote, self.0.local)
     }
 

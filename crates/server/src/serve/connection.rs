@@ -74,15 +74,14 @@ pub(super) async fn converse(
         () = finish.cancelled() => None,
         () = place.leave.cancelled() => None,
     };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                ended = connection => ended,
-                () = gone => return Ok(()),
-                () = place.overdue() => return Ok(()),
-            }
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection => ended,
+            () = gone => return Ok(()),
+            () = place.overdue() => return Ok(()),
         }
     };
     if ended.as_ref().is_err_and(hyper::Error::is_parse) {
@@ -100,8 +99,8 @@ pub(super) async fn converse(
 async fn gone(stream: &TcpStream, peer: &Peer) {
     let abandoned = async {
         loop {
-            let ready = stream.ready(Interest::READABLE).await;
-            if ready.is_err() || (ready.is_ok_and(|ready| ready.is_read_closed()) && peer.has_left().await) {
+            let Ok(ready) = stream.ready(Interest::READABLE).await else { return };
+            if ready.is_read_closed() && peer.has_left() {
                 return;
             }
             sleep(LOOK).await;

@@ -253,7 +253,7 @@ async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
     until(&mut reset, "data: 1\n\n\r\n").await;
     reset.set_zero_linger().unwrap();
     drop(reset);
-    timeout(Duration::from_secs(60), gone.acquire()).await.unwrap().unwrap().forget();
+    timeout(Duration::from_mins(1), gone.acquire()).await.unwrap().unwrap().forget();
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -261,7 +261,7 @@ async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
     until(&mut closed, "data: 1\n\n\r\n").await;
     drop(closed);
     // Long, because a kernel that does not tell who holds a socket notices it by its own probes.
-    timeout(Duration::from_secs(120), gone.acquire()).await.unwrap().unwrap().forget();
+    timeout(Duration::from_mins(2), gone.acquire()).await.unwrap().unwrap().forget();
 }
 
 #[tokio::test]
