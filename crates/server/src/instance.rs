@@ -112,7 +112,7 @@ pub trait Instances: Send + Sync + fmt::Debug {
     fn set_trust<'a>(&'a self, directory: &'a str, _trusted: bool) -> BoxFuture<'a, Result<(), Refused>> {
         let message =
             format!("{directory} cannot be trusted: this server keeps no list of trusted directories");
-        Box::pin(std::future::ready(Err(Refused(message))))
+        Box::pin(std::future::ready(Err(Refused::Unfit(message))))
     }
 
     /// Keeps a key or login for a provider, or removes it. From then on it counts everywhere.

@@ -104,7 +104,7 @@ async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
 
 /// A change of files. A path that cannot be followed is judged by its text.
 async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
-    let root = root(&turn.session).ok()?;
+    let root = root(&turn.session, &Closed::default()).ok()?;
     let mut wishes = files("edit", patterns);
     let texts = patterns.to_vec();
     let found = blocking(move || {

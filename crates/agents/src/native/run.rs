@@ -62,7 +62,7 @@ pub(super) struct Loop<'a> {
     /// How many sessions are above this one.
     pub(super) depth: usize,
     /// Prompts that this turn answers.
-    prompts: Vec<MessageId>,
+    pub(super) prompts: Vec<MessageId>,
     /// Those of them that no step has begun to answer yet.
     pub(super) fresh: Vec<MessageId>,
     /// Subagents that they mention.
