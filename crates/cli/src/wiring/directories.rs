@@ -248,12 +248,12 @@ fn unchanged(error: &files::Unchanged) -> Unchanged {
 fn refused(error: &(dyn StdError + 'static)) -> Refused {
     let is_full =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    if causes.any(|cause| cause.downcast_ref().is_some_and(is_full)) {
-        Refused::Full(error.to_string())
-    } else {
-        Refused::Unfit(error.to_string())
+    let (mut cause, mut full) = (Some(error), false);
+    while let Some(error) = cause {
+        full |= error.downcast_ref().is_some_and(is_full);
+        cause = error.source();
     }
+    if full { Refused::Full(error.to_string()) } else { Refused::Unfit(error.to_string()) }
 }
 
 impl Instances for Directories {
