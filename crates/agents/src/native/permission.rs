@@ -187,14 +187,14 @@ impl Permissions {
                 (Action::Allow, _) => allowed = true,
             }
         }
-        match (ask, confined.as_slice()) {
-            (true, _) => Verdict::Ask,
-            (false, []) => Verdict::Allowed,
-            (false, _) if !allowed => Verdict::Confined,
-            // One line runs in one sandbox or in none: `make && echo done` does what `make` may, and in
-            // `make && git status` git would run unprotected.
-            (false, some) if some.iter().all(|harmless| *harmless == Harmless::Inert) => Verdict::Allowed,
-            (false, _) => Verdict::Ask,
+        // One line runs in one sandbox or in none: `make && echo done` does what `make` may, and in
+        // `make && git status` git would run unprotected.
+        let is_inert = confined.iter().all(|harmless| *harmless == Harmless::Inert);
+        match (ask, confined.is_empty()) {
+            (false, true) => Verdict::Allowed,
+            (false, false) if !allowed => Verdict::Confined,
+            (false, false) if is_inert => Verdict::Allowed,
+            _ => Verdict::Ask,
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn commands(line: &str) -> Vec<Command> {
         found.push(Command::opaque(line));
     }
     for command in &mut found {
-        command.exact = line.trim().to_owned();
+        line.trim().clone_into(&mut command.exact);
     }
     found
 }

@@ -1,6 +1,7 @@
 //! Subcommands of git that look at a repository.
 
 use super::{Grammar, Word};
+use crate::native::permission::matches;
 
 const STATUS: Grammar = Grammar {
     flags: "sbvz",
@@ -251,6 +252,6 @@ pub(super) fn is_harmless(arguments: &[Word]) -> bool {
 /// Whether a word names no environment file: those hold keys, and reading them asks.
 fn is_no_secret(word: &Word) -> bool {
     let name = word.text.rsplit(['/', ':']).next().unwrap_or_default();
-    let is_environment = name.ends_with(".env") || name.contains(".env.");
-    !is_environment || name.ends_with(".env.example")
+    let asks = ["*.env", "*.env.*"].iter().any(|pattern| matches(pattern, name));
+    !asks || matches("*.env.example", name)
 }
