@@ -5,6 +5,8 @@
 //! clock, no files and no runtime; it is data and the rules that need nothing but data.
 
 #![warn(missing_docs)]
+// The test configuration with every key is one `json!`.
+#![cfg_attr(test, recursion_limit = "256")]
 
 pub mod agent;
 pub mod agent_event;

@@ -404,10 +404,15 @@ impl Instances for Directories {
             match timeout(DEADLINE, kept).await {
                 Ok(Ok(Ok(_))) => Ok(()),
                 Ok(Ok(Err(error))) => {
-                    Err(Refused(format!("the list of trusted directories cannot be written: {error}")))
+                    let message = format!("the list of trusted directories cannot be written: {error}");
+                    Err(if error.kind() == io::ErrorKind::StorageFull {
+                        Refused::Full(message)
+                    } else {
+                        Refused::Unfit(message)
+                    })
                 }
-                Ok(Err(error)) => Err(Refused(error.to_string())),
-                Err(_) => Err(Refused(late("writing the list of trusted directories").message)),
+                Ok(Err(error)) => Err(Refused::Unfit(error.to_string())),
+                Err(_) => Err(Refused::Unfit(late("writing the list of trusted directories").message)),
             }
         }
         .boxed()

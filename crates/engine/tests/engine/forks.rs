@@ -68,7 +68,7 @@ async fn a_copy_that_is_being_made_is_busy() {
     let world = World::new().await;
     let session = long_session(&world).await;
     world.memory.faults().pass(1);
-    world.memory.faults().next(1, Fault::Delay(Duration::from_secs(60)));
+    world.memory.faults().next(1, Fault::Delay(Duration::from_mins(1)));
     let sessions = world.sessions.clone();
     let forking = tokio::spawn(async move { sessions.fork(&session.id, None).await });
     let copy = loop {

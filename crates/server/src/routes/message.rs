@@ -87,7 +87,9 @@ async fn list(
     let more = after.is_some();
     let pages = app.sessions.pages(&id, after, before).await?;
     let messages = Array::begin(pages, ("[", "]"), |page, elements| {
-        page.iter().for_each(|record| elements.record(record));
+        for record in page {
+            elements.record(record);
+        }
         Ok(())
     })
     .await?;

@@ -48,6 +48,7 @@ impl Default for ToolOptions {
             output: Limits::default(),
             shelf: None,
             skills: Vec::new(),
+            closed: Closed::default(),
             private_addresses: false,
             sandbox: None,
             kernel: Support::probe(),
