@@ -65,7 +65,12 @@ fn set(options: &Trust, places: &Places, directory: &Path) -> Result<String, Fai
 
 fn list(places: &Places) -> Result<String, Failure> {
     let list = Trusted::read(&places.data).map_err(|error| unreadable(places, &error))?;
-    Ok(list.directories().map(|directory| format!("{}\n", directory.display())).collect())
+    let directories: Vec<String> = list.directories().map(|path| path.display().to_string()).collect();
+    Ok(lines(directories))
+}
+
+fn lines(texts: impl IntoIterator<Item = String>) -> String {
+    texts.into_iter().flat_map(|text| [text, "\n".to_owned()]).collect()
 }
 
 /// Whether a directory is trusted, and the parts of its configuration that do not count.
@@ -83,9 +88,9 @@ async fn status(places: &Places, directory: PathBuf) -> Result<String, Failure> 
         Some(by) => format!("{shown} is trusted, because {} is\n", by.display()),
         None => format!("{shown} is not trusted\n"),
     };
-    for part in &loaded.withheld {
-        said.push_str(&format!("does not count: {} ({}) in {}\n", part.key, part.kind, part.file));
-    }
+    let withheld = loaded.withheld.iter();
+    said +=
+        &lines(withheld.map(|part| format!("does not count: {} ({}) in {}", part.key, part.kind, part.file)));
     if let Some(warning) = trust::warning(&site.directory, &loaded.withheld) {
         terminal::note(&warning);
     }

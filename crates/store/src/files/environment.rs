@@ -27,7 +27,9 @@ pub struct Environment {
 
 /// Tells whether a file, with its links followed, is closed.
 #[derive(Clone, Default)]
-struct Guard(Option<Arc<dyn Fn(&Path) -> bool + Send + Sync>>);
+struct Guard(Option<Arc<IsClosed>>);
+
+type IsClosed = dyn Fn(&Path) -> bool + Send + Sync;
 
 impl PartialEq for Guard {
     fn eq(&self, other: &Self) -> bool {
@@ -136,7 +138,7 @@ impl fmt::Debug for Environment {
         out.debug_struct("Environment")
             .field("variables", &self.variables.keys())
             .field("managed", &self.managed)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

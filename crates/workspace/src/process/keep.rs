@@ -182,7 +182,7 @@ impl Place {
             Ok(true) => restore(path, &self.before, out),
             Ok(false) => {}
             Err(error) => {
-                out.push(Restored { path: path.clone(), outcome: Outcome::Failed(error.to_string()) })
+                out.push(Restored { path: path.clone(), outcome: Outcome::Failed(error.to_string()) });
             }
         }
     }

@@ -24,8 +24,8 @@ fn guarded(root: &Root, written: &str) -> Option<Guard> {
     guard(root, written, &root.locate(written).unwrap().path)
 }
 
-fn named(names: &[&str]) -> Option<Guard> {
-    Some(Guard::Named(names.iter().map(|name| (*name).to_owned()).collect()))
+fn named(names: &[&str]) -> Guard {
+    Guard::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn configuration_is_protected_however_it_is_written() {
         ("sub/.Git/config", ".git"),
         (".g\u{200c}it/config", ".git"),
     ] {
-        assert_eq!(guarded(&root, written), named(&[name]), "{written}");
+        assert_eq!(guarded(&root, written), Some(named(&[name])), "{written}");
     }
-    assert_eq!(guarded(&root, ".opencode/.git/config"), named(&[".git", ".opencode"]));
-    assert_eq!(guarded(&root, "../.config/opencode/agent/a.md"), named(&["opencode"]));
+    assert_eq!(guarded(&root, ".opencode/.git/config"), Some(named(&[".git", ".opencode"])));
+    assert_eq!(guarded(&root, "../.config/opencode/agent/a.md"), Some(named(&["opencode"])));
     for free in [
         "src/main.rs",
         ".gitignore",
@@ -74,11 +74,11 @@ fn links_do_not_hide_what_they_lead_to() {
     fs::hard_link(top.join("baton.json"), top.join("work/same")).unwrap();
     fs::create_dir(top.join("other")).unwrap();
     symlink("../free", top.join("other/.opencode")).unwrap();
-    assert_eq!(guarded(&root, "../docs/config"), named(&[".git"]));
+    assert_eq!(guarded(&root, "../docs/config"), Some(named(&[".git"])));
     assert_eq!(guarded(&root, "../shared/agent/a.md"), Some(Guard::Exact), "this is .opencode/agent/a.md");
     assert_eq!(guarded(&root, "../shared/new"), Some(Guard::Exact));
-    assert_eq!(guarded(&root, "opencode.json"), named(&["opencode.json"]), "as it was written");
-    assert_eq!(guarded(&root, "../other/.opencode/x"), named(&[".opencode"]), "as it was written");
+    assert_eq!(guarded(&root, "opencode.json"), Some(named(&["opencode.json"])), "as it was written");
+    assert_eq!(guarded(&root, "../other/.opencode/x"), Some(named(&[".opencode"])), "as it was written");
     assert_eq!(guarded(&root, "same"), Some(Guard::Exact), "this is baton.json");
     assert_eq!(guarded(&root, "../free/x"), None, "no session of this directory reads it");
 }
@@ -94,7 +94,7 @@ fn a_bare_repository_cannot_be_made_in_any_order() {
                 let order = [first, second, third, 6 - first - second - third];
                 let mut asked = 0;
                 for part in order.map(|part| root.top().join(parts[part])) {
-                    asked += usize::from(guard(&root, "", &part) == named(&["bare"]));
+                    asked += usize::from(guard(&root, "", &part) == Some(named(&["bare"])));
                     fs::create_dir_all(part.parent().unwrap()).unwrap();
                     fs::write(part, "").unwrap();
                 }
@@ -109,22 +109,22 @@ fn everything_in_a_bare_repository_is_protected() {
     let (_outer, root) =
         project(&["bare/HEAD", "bare/objects/x", "bare/refs/x", "linked/HEAD", "linked/commondir"]);
     for file in ["../bare/info/attributes", "../bare/new", "../bare/config", "../bare/hooks/post-checkout"] {
-        assert_eq!(guarded(&root, file), named(&["bare"]), "{file}");
+        assert_eq!(guarded(&root, file), Some(named(&["bare"])), "{file}");
     }
-    assert_eq!(guarded(&root, "../linked/index"), named(&["linked"]));
+    assert_eq!(guarded(&root, "../linked/index"), Some(named(&["linked"])));
     let (_outer, root) = project(&["HEAD", "objects/x", "refs/x"]);
     assert_eq!(guarded(&root, "new"), Some(Guard::Exact), "the project itself is one");
 }
 
 #[test]
 fn a_rule_lifts_the_protection_by_naming_the_file() {
-    let guard = named(&[".opencode"]).unwrap();
+    let guard = named(&[".opencode"]);
     for pattern in [".opencode/*", "*/.opencode/*", ".OpenCode/agent/?.md", ".opencode/agent/a.md"] {
         assert!(guard.is_named_by(pattern), "{pattern}");
     }
     for pattern in ["*", "**", "*.md", "*opencode/*", ".opencod?/*", "*/agent/*"] {
         assert!(!guard.is_named_by(pattern), "{pattern}");
     }
-    assert!(!named(&[".git", ".opencode"]).unwrap().is_named_by(".opencode/*"));
+    assert!(!named(&[".git", ".opencode"]).is_named_by(".opencode/*"));
     assert!(Guard::Exact.is_named_by("shared/new") && !Guard::Exact.is_named_by("shared/*"));
 }

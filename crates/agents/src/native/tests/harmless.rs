@@ -18,7 +18,7 @@ fn bash(command: &str) -> (&'static str, Value) {
 
 /// What a person sets up beforehand, without any restriction.
 async fn shell(directory: &Path, line: &str) {
-    let spec = Spec::shell(line, directory, Duration::from_secs(60));
+    let spec = Spec::shell(line, directory, Duration::from_mins(1));
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0), "{line}: {}", done.output.text());
 }

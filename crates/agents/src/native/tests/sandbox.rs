@@ -164,7 +164,7 @@ async fn repository(calls: &[(&str, Value)]) -> World {
     let project = world.project.path();
     fs::write(project.join("baton.json"), STRICT).unwrap();
     for arguments in ["init -q", "config user.name Test", "config user.email test@example.com"] {
-        let spec = Spec::new("git", project, Duration::from_secs(60)).args(arguments.split(' '));
+        let spec = Spec::new("git", project, Duration::from_mins(1)).args(arguments.split(' '));
         let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
         assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
     }

@@ -1,4 +1,4 @@
-//! The engine on a database that has no room left: `max_page_count` gives what a full disk gives, SQLITE_FULL.
+//! The engine on a database that has no room left: `max_page_count` gives what a full disk gives, `SQLITE_FULL`.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
