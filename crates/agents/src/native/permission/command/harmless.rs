@@ -131,7 +131,7 @@ const PWD: Grammar = Grammar { flags: "LP", ..Grammar::NONE };
 pub(super) fn judge(words: &[Word]) -> Option<Harmless> {
     let (name, arguments) = words.split_first()?;
     let inert = match name.text.as_str() {
-        "echo" => arguments.iter().all(|word| !word.may_climb()),
+        "echo" => arguments.iter().all(|word| !word.may_lead_away()),
         "true" | "false" | "whoami" => arguments.is_empty(),
         "pwd" => PWD.accepts(arguments),
         "sleep" => matches!(arguments, [time] if is_duration(&time.text)),
@@ -208,7 +208,7 @@ impl Grammar {
     }
 
     fn is_operand(&self, word: &Word) -> bool {
-        !word.may_climb() && (self.operand)(word)
+        !word.may_lead_away() && (self.operand)(word)
     }
 
     fn read(&self, word: &Word) -> Read {
