@@ -150,6 +150,7 @@ async fn the_loose_run_shows_what_a_line_does_and_the_sealed_one_prevents_it() {
         ("exec 3<>/dev/tcp/127.0.0.1/PORT", "TCP"),
         ("git -c core.fsmonitor=./evil status", "created"),
         ("git log -1 --output=pwned", "created"),
+        ("git log -p --diff-merges=remerge", "created"),
     ] {
         let loose = World::new(Run::Loose).await;
         let damage = loose.damage(line).await;

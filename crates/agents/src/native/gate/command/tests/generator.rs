@@ -3,115 +3,38 @@
 use testkit::dice::Dice;
 
 /// The most times that a line is changed after it was chosen.
-const MOST_MUTATIONS: u64 = 4;
+const MOST_MUTATIONS: u64 = 3;
 
 /// The longest line; recombination would make longer ones without limit.
 const LONGEST: usize = 400;
 
-/// Commands that the default rules call harmless, each with words that go with it.
-const COMMANDS: [(&str, &[&str]); 15] = [
-    (
-        "echo",
-        &["-n", "-e", "-E", "x", "a=b", "*", "'a b'", "\\>", "\\$x", "'$(touch pwned)'", "#x", "a#", "!"],
-    ),
-    (
-        "ls",
-        &[
-            "-la",
-            "-R",
-            "--color",
-            "--color=always",
-            "-I",
-            "-w",
-            "--hide",
-            "a",
-            "src",
-            "*",
-            "-1",
-            "--sort=size",
-        ],
-    ),
-    ("wc", &["-l", "-c", "--", "a", "src/b", "--total=never", "x/y/*", "-", "--bytes"]),
-    ("pwd", &["-P", "-L"]),
-    ("uname", &["-a", "-s", "--all", "--machine"]),
-    ("which", &["-a", "ls", "git", "touch"]),
-    ("whoami", &[]),
-    ("true", &[]),
-    ("false", &[]),
-    ("sleep", &["0", "0.0", "0s"]),
-    ("cd", &["src", "bare", "nested", "sub", "x/y", "'a b'", ".", "-P", "--", "*"]),
-    (
-        "git status",
-        &["-s", "-sb", "-v", "-uall", "--porcelain=v2", "--ignored", "--", "a", "-z", "--column", "*"],
-    ),
+/// Commands that the default rules call harmless, each with words that go with it, and some that do not.
+const COMMANDS: [(&str, &str); 16] = [
+    ("echo", r"-n -e -E x a=b * 'a' \> \$x '$(pwd)' #x a# ! .x"),
+    ("ls", r"-la -R --color --color=always -I -w --hide a src * -1 --sort=size -- a\ b"),
+    ("wc", "-l -c -- a src/b --total=never x/y/* - --bytes --files0-from=a"),
+    ("pwd", ""),
+    ("uname", "-a -s --all --machine"),
+    ("which", "-a ls git touch"),
+    ("whoami", ""),
+    ("true", ""),
+    ("false", ""),
+    ("sleep", "0 0.0 0s"),
+    ("cd", r"src bare nested sub x/y a\ b . -P -- -"),
+    ("git status", "-s -sb -v -vv -uall --porcelain=v2 --ignored -- a -z --column --show-stash --renames *"),
+    ("git branch", "-a -r -v -vv --list --show-current m* --no-color new"),
     ("git log", LOOKING),
     ("git diff", LOOKING),
     ("git show", LOOKING),
 ];
 
-const LOOKING: &[&str] = &[
-    "-p",
-    "-1",
-    "-n",
-    "1",
-    "--stat",
-    "--raw",
-    "HEAD",
-    "HEAD~1",
-    "main",
-    "other",
-    "v1",
-    "'stash@{0}'",
-    "--",
-    "a",
-    "src",
-    "sub",
-    "--format=%H",
-    "--format",
-    "%G?",
-    "--all",
-    "-S",
-    "x",
-    "-Gx",
-    "-L1,1:a",
-    "--submodule=diff",
-    "--submodule",
-    "--cached",
-    "--no-ext-diff",
-    "-M",
-    "-C",
-    "-B",
-    "-U1",
-    "--color-words",
-    "--word-diff",
-    "--author",
-    "--since",
-    "--grep=x",
-    "--follow",
-    "-g",
-    "--graph",
-    "--oneline",
-    "--name-only",
-    "--check",
-    "--diff-filter=M",
-    "HEAD:a",
-    "-c",
-    "--cc",
-    "--notes",
-    "--date=format:%x",
-    "--encoding=x",
-    "-z",
-    "--quiet",
-    "--line-prefix=x",
-    "*",
-    "--output",
-    "=pwned",
-    "--output-indicator-new=x",
-    "-O",
-    "--no-index",
-    "--textconv",
-    "--ext-diff",
-];
+const LOOKING: &str = "-p -1 -n 1 --stat --raw HEAD HEAD~1 main other v1 'stash@{0}' -- a src sub --format=%H --format %G? \
+    --format=%G? --all -S x -Gx -L1,1:a --submodule=diff --submodule --cached --no-ext-diff -M -C -B -U1 --color-words \
+    --word-diff --author --since --grep=x --follow -g --graph --oneline --name-only --check --diff-filter=M HEAD:a -c \
+    --cc --notes --date=format:%x --encoding=x -z --quiet --line-prefix=x signed right -m --diff-merges=on \
+    --diff-merges=first-parent --find-renames --cherry --reflog --full-history --source --binary --full-index \
+    --pickaxe-all --merges --boundary * --diff-merges remerge --output =pwned --output=pwned \
+    --output-indicator-new=x -O --no-index --textconv --ext-diff";
 
 /// Words and parts of words that do more, and what may hide them.
 const PIECES: [&str; 96] = [
@@ -226,8 +149,12 @@ impl<'c> Generator<'c> {
     }
 
     pub(super) fn line(&mut self) -> String {
-        let mut line = if self.one_in(3) { self.known() } else { self.sentence() };
-        for _ in 0..self.dice.roll(MOST_MUTATIONS) {
+        let mut line = if self.one_in(4) { self.known() } else { self.sentence() };
+        // Every other line is left alone or changed once: it is likely to pass and to be run.
+        if self.one_in(2) {
+            return if self.one_in(2) { line } else { self.mutated(&line) };
+        }
+        for _ in 0..self.dice.roll(MOST_MUTATIONS + 1) {
             line = self.mutated(&line);
         }
         line.chars().take(LONGEST).collect()
@@ -261,20 +188,22 @@ impl<'c> Generator<'c> {
 
     fn command(&mut self) -> String {
         let (name, words) = COMMANDS[self.below(COMMANDS.len())];
+        let words: Vec<&str> = words.split_whitespace().collect();
         let mut line = name.to_owned();
         for _ in 0..self.dice.roll(4).min(words.len() as u64) {
             line.push(' ');
-            let word = self.pick(words);
-            line.push_str(&self.disguised(word));
+            let word = self.pick(&words);
+            let word = if self.one_in(6) { self.disguised(word) } else { word.to_owned() };
+            line.push_str(&word);
         }
         line
     }
 
-    /// A word in another spelling now and then.
+    /// A word in another spelling.
     fn disguised(&mut self, word: &str) -> String {
         let middle = self.boundary(word);
         let (start, end) = word.split_at(middle);
-        match self.dice.roll(24) {
+        match self.dice.roll(11) {
             0 => format!("'{word}'"),
             1 => format!("\"{word}\""),
             2 => format!("\\{word}"),
@@ -285,8 +214,7 @@ impl<'c> Generator<'c> {
             7 => format!("{{{start},{end}}}"),
             8 => format!("{start}*"),
             9 => format!("{start}?{end}"),
-            10 => start.to_owned(),
-            _ => word.to_owned(),
+            _ => start.to_owned(),
         }
     }
 
