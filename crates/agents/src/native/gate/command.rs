@@ -13,6 +13,9 @@ use crate::native::tools::{Failure, blocking, object};
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
+/// The most directories into which a line is followed. A line that goes to more of them asks about the others.
+const MOST_DIRECTORIES: usize = 8;
+
 impl Gate<'_> {
     /// Gets permission for every command of a line and every place outside of the project that it names; answers how
     /// it may run.
@@ -45,12 +48,8 @@ impl Gate<'_> {
         let (root, directory) = (self.root.clone(), directory.to_owned());
         let readable = self.readable.clone();
         let found = blocking(move || {
-            let mut found: Vec<PathBuf> = Vec::new();
-            for place in commands.iter().flat_map(Command::places) {
-                let outside = outside(&root, &directory, place);
-                let asked = outside.filter(|path| !readable.iter().any(|known| path.starts_with(known)));
-                found.extend(asked.filter(|path| !found.contains(path)));
-            }
+            let mut found = all_outside(&root, &directory, &commands);
+            found.retain(|path| !readable.iter().any(|known| path.starts_with(known)));
             found
         });
         let found = found.await?;
@@ -72,6 +71,39 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
         always,
         metadata: object(json!({ "command": line })),
     }
+}
+
+/// The directories outside of the project that commands name, from every directory that a `cd` before them may have
+/// reached: a link out of the project can be anywhere in it.
+fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut reached = vec![directory.to_owned()];
+    for command in commands {
+        for place in command.places() {
+            let outside = reached.iter().filter_map(|directory| outside(root, directory, place));
+            for path in outside {
+                if !found.contains(&path) {
+                    found.push(path);
+                }
+            }
+        }
+        let Some(target) = command.destination() else { continue };
+        for path in reached.iter().filter_map(|directory| inside(root, directory, target)).collect::<Vec<_>>()
+        {
+            match reached.len() {
+                _ if reached.contains(&path) => {}
+                MOST_DIRECTORIES.. => found.push(path),
+                _ => reached.push(path),
+            }
+        }
+    }
+    found
+}
+
+/// The directory of the project that a `cd` leads to, if there is one.
+fn inside(root: &Root, directory: &Path, target: &str) -> Option<PathBuf> {
+    let found = root.locate(&directory.join(target).to_string_lossy()).ok()?;
+    (found.inside && found.path.is_dir()).then_some(found.path)
 }
 
 /// The directory outside of the project that a place is in.

@@ -83,6 +83,12 @@ impl Command {
         matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
+    /// The directory that it changes to, if it names one.
+    pub(in crate::native) fn destination(&self) -> Option<&str> {
+        let mut arguments = self.words.iter().skip(1).map(String::as_str);
+        arguments.rfind(|word| !word.starts_with('-')).filter(|_| self.moves())
+    }
+
     /// Whether it is a `cd` without a directory.
     fn goes_home(&self) -> bool {
         let is_option = |word: &String| word.starts_with('-') && word != "-";

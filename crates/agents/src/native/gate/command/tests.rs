@@ -15,8 +15,7 @@ use crate::native::permission::Permissions;
 fn verdict(permissions: &Permissions, root: &Root, line: &str) -> Verdict {
     let commands = commands(line);
     let wish = wish(line, &commands);
-    let places = commands.iter().flat_map(Command::places);
-    let outside: Vec<PathBuf> = places.filter_map(|place| outside(root, root.directory(), place)).collect();
+    let outside = all_outside(root, root.directory(), &commands);
     match permissions.judge(&wish) {
         Verdict::Allowed | Verdict::Confined
             if !outside.is_empty() && permissions.judge(&away(&outside)) == Verdict::Ask =>
@@ -49,8 +48,7 @@ fn places_outside_are_told_from_what_only_looks_like_one() {
     let root = Root::new(&project).unwrap();
     let asked = |line: &str, directory: &str| {
         let commands = commands(line);
-        let places = commands.iter().flat_map(Command::places);
-        let found = places.filter_map(|place| outside(&root, &project.join(directory), place));
+        let found = all_outside(&root, &project.join(directory), &commands).into_iter();
         found.map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
     };
     let outer = top.to_str().unwrap();
@@ -66,4 +64,26 @@ fn places_outside_are_told_from_what_only_looks_like_one() {
     assert_eq!(asked("jq . /etc/hostname", ""), ["/etc"]);
     assert_eq!(asked("ls ~ ~/a/b $HOME/c", ""), ["~", "~/a", "$HOME"]);
     assert_eq!(asked("echo x > /etc/y", ""), ["/etc"]);
+    std::os::unix::fs::symlink(&top, project.join("src/up")).unwrap();
+    assert_eq!(asked("cd src && ls up", ""), [outer]);
+    assert_eq!(asked("cd nowhere || cd src; ls up", ""), [outer]);
+    assert_eq!(asked("cd src; cd up && git log", ""), [outer]);
+    assert_eq!(asked("cd src && ls", ""), Vec::<String>::new());
+}
+
+#[test]
+fn a_line_that_visits_many_directories_asks() {
+    let project = TempDir::new().unwrap();
+    let top = project.path().canonicalize().unwrap();
+    let root = Root::new(&top).unwrap();
+    let visits = |count: usize| {
+        let directories: Vec<String> = (0..count).map(|index| format!("d{index}")).collect();
+        for directory in &directories {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        let line: String = directories.iter().map(|directory| format!("cd {directory}; ")).collect();
+        all_outside(&root, &top, &commands(&line)).len()
+    };
+    assert_eq!(visits(MOST_DIRECTORIES - 1), 0);
+    assert_eq!(visits(MOST_DIRECTORIES), 1);
 }

@@ -260,8 +260,8 @@ pub(super) fn is_harmless(arguments: &[Word]) -> bool {
 }
 
 /// Whether a word names no environment file: those hold keys, and reading them asks.
-fn is_no_secret(word: &Word) -> bool {
-    let name = word.text.rsplit(['/', ':']).next().unwrap_or_default();
+fn is_no_secret(text: &str) -> bool {
+    let name = text.rsplit(['/', ':']).next().unwrap_or_default();
     let asks = ["*.env", "*.env.*"].iter().any(|pattern| matches(pattern, name));
     !asks || matches("*.env.example", name)
 }
