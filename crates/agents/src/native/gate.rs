@@ -89,9 +89,8 @@ impl Gate<'_> {
 /// The wish to change files. For a protected file, `always` allows the same file again and nothing else. Looks at the
 /// file system, so it may block for a moment.
 pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish {
-    let pattern = |target: &Target| Pattern {
-        guard: protected::guard(root, &target.written, &target.path),
-        ..Pattern::plain(root.relative(&target.path))
+    let pattern = |target: &Target| {
+        Pattern::file(root.relative(&target.path), protected::guard(root, &target.written, &target.path))
     };
     let patterns: Vec<Pattern> = targets.iter().map(pattern).collect();
     let always = if patterns.iter().any(|pattern| pattern.guard.is_some()) {

@@ -57,6 +57,11 @@ impl Pattern {
         Self { text: text.into(), command: None, guard: None }
     }
 
+    /// A file that is changed, with its guard if it is protected.
+    pub(crate) fn file(text: impl Into<String>, guard: Option<Guard>) -> Self {
+        Self { guard, ..Self::plain(text) }
+    }
+
     pub(super) fn command(command: &Command) -> Self {
         Self { command: Some(Box::new(command.clone())), ..Self::plain(&command.text) }
     }
@@ -438,7 +443,7 @@ mod tests {
         let rules = defaults().into_iter().chain(rules.iter().map(rule)).collect();
         let approved = approved.iter().map(|pattern| rule(&(pattern, Action::Allow))).collect();
         let guard = Some(Guard::Named([".opencode".to_owned()].into()));
-        let pattern = Pattern { guard, ..Pattern::plain(".opencode/agent/a.md") };
+        let pattern = Pattern::file(".opencode/agent/a.md", guard);
         let wish = Wish { patterns: vec![pattern], ..Wish::plain("edit", &[]) };
         Permissions::new(rules, approved).judge(&wish)
     }

@@ -32,6 +32,7 @@ const PEER: &str = r#"#!/bin/sh
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1" >&4; }
 fail() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%s"}}\n' "$id" "$1" >&4; }
 say() { printf '%s\n' "$1" >&4; }
+cd "$(dirname "$0")" || exit 1
 life=$(cat lives 2>/dev/null | wc -l); echo x >> lives
 while IFS= read -r line <&3; do
   id=${line#*\"id\":}; id=${id%%,*}

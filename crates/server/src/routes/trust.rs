@@ -13,9 +13,11 @@ pub(super) fn routes() -> Vec<Route> {
             "Get whether a directory is trusted, and the parts of its configuration that do not count",
         ),
         route(Route::post("/trust", "trust.grant", grant))
-            .summary("Trust a directory and everything below it; turns go on"),
+            .summary("Trust a directory and everything below it; turns go on")
+            .faults(&[Fault::Full]),
         route(Route::delete("/trust", "trust.revoke", revoke))
-            .summary("Trust a directory no longer; turns go on"),
+            .summary("Trust a directory no longer; turns go on")
+            .faults(&[Fault::Full]),
     ]
 }
 

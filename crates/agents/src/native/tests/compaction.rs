@@ -420,7 +420,11 @@ async fn joined_together(summary_first: bool) -> (Puppet, World, Session) {
     let mut world = world(&puppet).await;
     let session = world.turn("small", Person::Agrees).await;
     world.submit(&session, "small", "one").await;
-    let wish = PromptInput { model: Some(ModelRef::new("demo", "small")), ..PromptInput::compaction(false) };
+    let wish = PromptInput {
+        model: Some(ModelRef::new("demo", "small")),
+        delivery: Some(Delivery::Steer),
+        ..PromptInput::compaction(false)
+    };
     if summary_first {
         world.sessions.submit(&session.id, wish).await.unwrap();
         world.submit(&session, "small", "two").await;
