@@ -19,7 +19,7 @@ use crate::native::tools::sealed;
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The longest that setting up a project may take.
-const SETUP_DEADLINE: Duration = Duration::from_secs(120);
+const SETUP_DEADLINE: Duration = Duration::from_mins(2);
 
 /// A project with a repository, a submodule, a bare repository and a `.git` file. In all of them git would run `evil`,
 /// which writes a file, in each way that the product promises to switch off.
