@@ -5,14 +5,12 @@
 //! `BATON_FUZZ_SEED` start a longer or another run.
 
 use std::collections::HashSet;
-use std::path::Path;
-
-use workspace::process::Support;
+use std::time::Duration;
 
 use super::attacks::corpus;
 use super::generator::Generator;
 use super::verdict;
-use super::world::{Run, World};
+use super::world::{Run, World, can_run};
 use crate::native::permission::{Permissions, Verdict, defaults};
 
 /// Lines of an ordinary run.
@@ -22,6 +20,12 @@ const SEED: u64 = 13;
 
 /// Projects in which lines run at the same time.
 const WORKERS: u64 = 2;
+
+/// The longest that a line may take. Some sleep; what they did until then still counts.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// The longest that a line may take which must have its effect.
+const LONG_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A worker stops after so many findings.
 const MOST_FINDINGS: usize = 10;
@@ -63,7 +67,7 @@ impl Worker {
         self.executed += 1;
         for run in [Run::Sealed, Run::Loose] {
             let world = if run == Run::Sealed { &mut self.sealed } else { &mut self.loose };
-            let damage = world.damage(line).await;
+            let damage = world.damage(line, DEADLINE).await;
             if !damage.is_empty() {
                 self.findings.push(format!("{name}, {run:?}: {line:?} {damage:?}"));
                 *world = World::new(run).await;
@@ -74,7 +78,7 @@ impl Worker {
 
 /// Whether lines can be run. Says so where they cannot, since then only the judging is tested.
 fn executes() -> bool {
-    let executes = Support::probe() >= Support::Sealed && Path::new("/bin/bash").exists();
+    let executes = can_run();
     if !executes {
         println!("NOT EXECUTED: without Landlock, seccomp and bash the lines are only judged");
     }
@@ -153,8 +157,8 @@ async fn the_loose_run_shows_what_a_line_does_and_the_sealed_one_prevents_it() {
         ("git log -p --diff-merges=remerge", "created"),
     ] {
         let loose = World::new(Run::Loose).await;
-        let damage = loose.damage(line).await;
+        let damage = loose.damage(line, LONG_DEADLINE).await;
         assert!(damage.iter().any(|found| found.contains(sign)), "{line}: {damage:?}");
-        assert_eq!(sealed.damage(line).await, Vec::<String>::new(), "{line}");
+        assert_eq!(sealed.damage(line, LONG_DEADLINE).await, Vec::<String>::new(), "{line}");
     }
 }

@@ -15,9 +15,6 @@ use workspace::process::{self, Exit, Sandbox, Spec, Support};
 
 use crate::native::tools::sealed;
 
-/// The longest that a line may take. One that is ended was still looked at until then.
-const DEADLINE: Duration = Duration::from_secs(2);
-
 /// The longest that setting up a project may take.
 const SETUP_DEADLINE: Duration = Duration::from_mins(2);
 
@@ -121,8 +118,10 @@ impl World {
             fs::create_dir(top.join(directory)).unwrap();
             fs::write(top.join(directory).join("canary"), "as it was").unwrap();
         }
-        set_up(&project, SETUP).await;
-        if run == Run::Sealed {
+        if can_run() {
+            set_up(&project, SETUP).await;
+        }
+        if can_run() && run == Run::Sealed {
             set_up(&project, DRIVERS).await;
         }
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -138,10 +137,10 @@ impl World {
     }
 
     /// Runs a line and answers with everything that it changed or connected to.
-    pub(super) async fn damage(&self, line: &str) -> Vec<String> {
+    pub(super) async fn damage(&self, line: &str, deadline: Duration) -> Vec<String> {
         let port = self.tcp.local_addr().unwrap().port();
         let line = line.replace("PORT", &port.to_string());
-        let mut spec = Spec::shell(&line, self.root.directory(), DEADLINE);
+        let mut spec = Spec::shell(&line, self.root.directory(), deadline);
         spec.environment =
             vec![("HOME".into(), self.top.join("home").into()), ("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
         let sealed = sealed::prepare(&mut spec, Support::probe());
@@ -160,8 +159,13 @@ impl World {
 
     /// Whether the throw-away directory is still there, so that a broken set-up does not pass for an unchanged one.
     pub(super) fn is_intact(&self) -> bool {
-        self.outer.path().join("outside/canary").exists() && self.before.len() > 50
+        self.outer.path().join("outside/canary").exists() && (!can_run() || self.before.len() > 50)
     }
+}
+
+/// Whether lines can be run: the kernel can seal them, and there is bash.
+pub(super) fn can_run() -> bool {
+    Support::probe() >= Support::Sealed && Path::new("/bin/bash").exists()
 }
 
 async fn set_up(project: &Path, script: &str) {
