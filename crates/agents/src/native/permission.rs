@@ -47,7 +47,7 @@ impl Wish {
 pub(crate) struct Pattern {
     pub(crate) text: String,
     /// The command that the text is, which rules judge by its words.
-    pub(in crate::native) command: Option<Box<Command>>,
+    command: Option<Box<Command>>,
     /// Set for a protected file. A rule that allows edits in general is then not enough.
     pub(crate) guard: Option<Guard>,
 }
