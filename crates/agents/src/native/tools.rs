@@ -19,7 +19,7 @@ mod paths;
 mod question;
 mod read;
 mod sandbox;
-mod sealed;
+pub(super) mod sealed;
 mod skill;
 mod task;
 mod todowrite;

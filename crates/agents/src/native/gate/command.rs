@@ -13,6 +13,9 @@ use crate::native::tools::{Failure, blocking, object};
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
+/// The most directories into which a line is followed. A line that goes to more of them asks about the others.
+const MOST_DIRECTORIES: usize = 8;
+
 impl Gate<'_> {
     /// Gets permission for every command of a line and every place outside of the project that it names; answers how
     /// it may run.
@@ -45,12 +48,8 @@ impl Gate<'_> {
         let (root, directory) = (self.root.clone(), directory.to_owned());
         let readable = self.readable.clone();
         let found = blocking(move || {
-            let mut found: Vec<PathBuf> = Vec::new();
-            for place in commands.iter().flat_map(Command::places) {
-                let outside = outside(&root, &directory, place);
-                let asked = outside.filter(|path| !readable.iter().any(|known| path.starts_with(known)));
-                found.extend(asked.filter(|path| !found.contains(path)));
-            }
+            let mut found = all_outside(&root, &directory, &commands);
+            found.retain(|path| !readable.iter().any(|known| path.starts_with(known)));
             found
         });
         let found = found.await?;
@@ -72,6 +71,39 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
         always,
         metadata: object(json!({ "command": line })),
     }
+}
+
+/// The directories outside of the project that commands name, from every directory that a `cd` before them may have
+/// reached: a link out of the project can be anywhere in it.
+fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut reached = vec![directory.to_owned()];
+    for command in commands {
+        for place in command.places() {
+            let outside = reached.iter().filter_map(|directory| outside(root, directory, place));
+            for path in outside {
+                if !found.contains(&path) {
+                    found.push(path);
+                }
+            }
+        }
+        let Some(target) = command.destination() else { continue };
+        for path in reached.iter().filter_map(|directory| inside(root, directory, target)).collect::<Vec<_>>()
+        {
+            match reached.len() {
+                _ if reached.contains(&path) => {}
+                MOST_DIRECTORIES.. => found.push(path),
+                _ => reached.push(path),
+            }
+        }
+    }
+    found
+}
+
+/// The directory of the project that a `cd` leads to, if there is one.
+fn inside(root: &Root, directory: &Path, target: &str) -> Option<PathBuf> {
+    let found = root.locate(&directory.join(target).to_string_lossy()).ok()?;
+    (found.inside && found.path.is_dir()).then_some(found.path)
 }
 
 /// The directory outside of the project that a place is in.
@@ -101,49 +133,4 @@ fn above(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::Value;
-    use tempfile::TempDir;
-
-    use super::*;
-
-    #[test]
-    fn a_wish_names_every_command_of_the_line() {
-        let line = "cd src && touch /else/x && echo approved && touch y";
-        let wish = wish(line, &commands(line));
-        let patterns: Vec<&str> = wish.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
-        assert_eq!(patterns, ["touch /else/x", "echo approved", "touch y"]);
-        assert_eq!(wish.always, ["touch *", "echo *"]);
-        assert_eq!(Value::Object(wish.metadata), json!({ "command": line }));
-    }
-
-    #[test]
-    fn places_outside_are_told_from_what_only_looks_like_one() {
-        let outer = TempDir::new().unwrap();
-        let top = outer.path().canonicalize().unwrap();
-        let project = top.join("project");
-        std::fs::create_dir_all(project.join("src")).unwrap();
-        std::fs::write(top.join("secret"), "").unwrap();
-        std::os::unix::fs::symlink(top.join("secret"), project.join("link")).unwrap();
-        let root = Root::new(&project).unwrap();
-        let asked = |line: &str, directory: &str| {
-            let commands = commands(line);
-            let places = commands.iter().flat_map(Command::places);
-            let found = places.filter_map(|place| outside(&root, &project.join(directory), place));
-            found.map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
-        };
-        let outer = top.to_str().unwrap();
-        assert_eq!(asked("cat ../secret", ""), [outer]);
-        assert_eq!(asked("cat link", ""), [outer]);
-        assert_eq!(asked("cat ../link src", "src"), [outer]);
-        assert_eq!(asked("make ../README", "src"), Vec::<String>::new());
-        assert_eq!(asked("make ../README", ""), [outer]);
-        assert_eq!(asked("touch new && ls src /dev/null", ""), Vec::<String>::new());
-        assert_eq!(asked("awk '/foo/ { print }' src", ""), Vec::<String>::new());
-        assert_eq!(asked("mkdir -p /foo/bar", ""), ["/foo"]);
-        assert_eq!(asked("jq /foo/bar x", ""), Vec::<String>::new());
-        assert_eq!(asked("jq . /etc/hostname", ""), ["/etc"]);
-        assert_eq!(asked("ls ~ ~/a/b $HOME/c", ""), ["~", "~/a", "$HOME"]);
-        assert_eq!(asked("echo x > /etc/y", ""), ["/etc"]);
-    }
-}
+mod tests;

@@ -83,6 +83,18 @@ impl Command {
         matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
+    /// The directory that it changes to, if it names one.
+    pub(in crate::native) fn destination(&self) -> Option<&str> {
+        let mut arguments = self.words.iter().skip(1).map(String::as_str);
+        arguments.rfind(|word| !word.starts_with('-')).filter(|_| self.moves())
+    }
+
+    /// Whether it is a `cd` without a directory.
+    fn goes_home(&self) -> bool {
+        let is_option = |word: &String| word.starts_with('-') && word != "-";
+        self.name() == "cd" && self.words.iter().skip(1).all(is_option)
+    }
+
     /// What a reply of `always` allows: the same program, or the same part of it, with any arguments. Only the same
     /// command if the program runs what its arguments say.
     pub(in crate::native) fn always(&self) -> String {
@@ -146,7 +158,8 @@ impl Command {
         });
         let arguments = values.map(move |path| Place { path, creates });
         let arguments = arguments.filter(move |place| on_files || place.leads_away());
-        arguments.chain(self.files.iter().map(|path| Place { path, creates: false }))
+        let home = self.goes_home().then_some(Place { path: "~", creates: false });
+        arguments.chain(home).chain(self.files.iter().map(|path| Place { path, creates: false }))
     }
 }
 

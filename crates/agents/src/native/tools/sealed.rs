@@ -46,7 +46,7 @@ const VARIABLES: [(&str, &str); 5] = [
 ];
 
 /// Settings for git, which win over those of a repository.
-const SETTINGS: [(&str, &str); 13] = [
+const SETTINGS: [(&str, &str); 15] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
@@ -54,16 +54,19 @@ const SETTINGS: [(&str, &str); 13] = [
     ("core.alternateRefsCommand", "true"),
     ("core.attributesFile", "/dev/null"),
     ("credential.helper", ""),
+    // `git diff` would refresh the index in spite of `GIT_OPTIONAL_LOCKS`.
+    ("diff.autoRefreshIndex", "false"),
     ("gpg.program", "false"),
     ("gpg.ssh.program", "false"),
     ("gpg.x509.program", "false"),
+    ("log.diffMerges", "separate"),
     ("log.showSignature", "false"),
     ("safe.bareRepository", "explicit"),
     ("status.submoduleSummary", "false"),
 ];
 
 /// Prepares the environment of a command; answers with its sandbox.
-pub(super) fn prepare(spec: &mut Spec, kernel: Support) -> Sandbox {
+pub(in crate::native) fn prepare(spec: &mut Spec, kernel: Support) -> Sandbox {
     spec.inherited = Some(KEPT);
     // Plugins add variables, too.
     spec.environment.retain(|(name, _)| KEPT.iter().any(|kept| name == kept));

@@ -131,7 +131,7 @@ const PWD: Grammar = Grammar { flags: "LP", ..Grammar::NONE };
 pub(super) fn judge(words: &[Word]) -> Option<Harmless> {
     let (name, arguments) = words.split_first()?;
     let inert = match name.text.as_str() {
-        "echo" => arguments.iter().all(|word| !word.may_climb()),
+        "echo" => arguments.iter().all(|word| !word.may_lead_away()),
         "true" | "false" | "whoami" => arguments.is_empty(),
         "pwd" => PWD.accepts(arguments),
         "sleep" => matches!(arguments, [time] if is_duration(&time.text)),
@@ -171,7 +171,7 @@ struct Grammar {
     /// Whether a word that begins with a wildcard is harmless although it may become an option.
     wildcards: bool,
     /// Which other words are accepted.
-    operand: fn(&Word) -> bool,
+    operand: fn(&str) -> bool,
 }
 
 impl Grammar {
@@ -208,7 +208,7 @@ impl Grammar {
     }
 
     fn is_operand(&self, word: &Word) -> bool {
-        !word.may_climb() && (self.operand)(word)
+        !word.may_lead_away() && (self.operand)(&word.text)
     }
 
     fn read(&self, word: &Word) -> Read {
@@ -250,7 +250,7 @@ impl Grammar {
         for (at, letter) in letters.char_indices() {
             let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
             if self.valued.contains(letter) {
-                return if rest.is_empty() { Read::NeedsValue } else { Read::Fine };
+                return if rest.is_empty() { Read::NeedsValue } else { Read::known((self.operand)(rest)) };
             }
             if self.numbered.contains(letter) && !rest.is_empty() {
                 return Read::known(rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'%'));

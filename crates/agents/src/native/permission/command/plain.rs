@@ -63,10 +63,13 @@ impl Word {
         self.wildcard == Some(0)
     }
 
-    /// Whether one of its wildcards may become `..`, as older shells do with `.*`.
-    pub(super) fn may_climb(&self) -> bool {
-        let wild = |component: &str| component.starts_with('.') && component.contains(['*', '?', '[']);
-        self.wildcard.is_some() && self.text.split('/').any(wild)
+    /// Whether one of its wildcards may lead out of the project: the path is absolute, climbs, or climbs once a shell has
+    /// replaced `.*` by `..`, as older ones do. Only the shell knows the place, so no rule about places can.
+    pub(super) fn may_lead_away(&self) -> bool {
+        let climbs = |component: &str| {
+            component == ".." || (component.starts_with('.') && component.contains(['*', '?', '[']))
+        };
+        self.wildcard.is_some() && (self.text.starts_with('/') || self.text.split('/').any(climbs))
     }
 }
 
@@ -148,7 +151,10 @@ fn finish(mut simple: Simple) -> Option<Simple> {
     let odd = !name.is_literal() || text.is_empty() || text.contains(['=', '[', '{', '}']);
     let evaluates = EVALUATING.contains(&text)
         && arguments.iter().any(|word| word.text.contains(['[', '$', '`', '(']) || !word.is_literal());
-    if odd || evaluates || RESERVED.contains(&text) || REINTERPRETING.contains(&text) {
+    // Only the shell knows the directory, and what follows runs there.
+    let goes_anywhere =
+        matches!(text, "cd" | "pushd") && arguments.iter().any(|word| word.wildcard.is_some());
+    if odd || evaluates || goes_anywhere || RESERVED.contains(&text) || REINTERPRETING.contains(&text) {
         return None;
     }
     simple.start = name.start;

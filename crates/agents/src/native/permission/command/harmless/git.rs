@@ -37,12 +37,14 @@ const BRANCH: Grammar = Grammar {
 };
 
 /// `diff`, `log` and `show` share their long options. Missing on purpose: `--output` and `-O`, which name files,
-/// `--no-index`, which reads any file, `--ext-diff`, `--textconv` and `--show-signature`, which start programs.
+/// `--no-index`, which reads any file, `--ext-diff`, `--textconv` and `--show-signature`, which start programs, and
+/// `--remerge-diff` with its other spellings, which writes objects and starts merge drivers.
 const DIFF: Grammar = Grammar {
     flags: "puszabwWRcD",
     valued: "SGIUl",
     numbered: "MCB",
     numbers: true,
+    exact: DIFF_MERGES,
     long: HISTORY_FLAGS,
     long_valued: HISTORY_VALUES,
     operand: is_no_secret,
@@ -50,6 +52,15 @@ const DIFF: Grammar = Grammar {
 };
 
 const LOG: Grammar = Grammar { flags: "puszabwWRcDmtrgiEFP", valued: "SGLIUln", ..DIFF };
+
+const DIFF_MERGES: &[&str] = &[
+    "--diff-merges=off",
+    "--diff-merges=on",
+    "--diff-merges=first-parent",
+    "--diff-merges=separate",
+    "--diff-merges=combined",
+    "--diff-merges=dense-combined",
+];
 
 const HISTORY_FLAGS: &[&str] = &[
     // What is shown of a change.
@@ -199,7 +210,6 @@ const HISTORY_VALUES: &[&str] = &[
     "line-prefix",
     "diff-algorithm",
     "anchored",
-    "diff-merges",
     "skip-to",
     "rotate-to",
     "ignore-matching-lines",
@@ -250,8 +260,8 @@ pub(super) fn is_harmless(arguments: &[Word]) -> bool {
 }
 
 /// Whether a word names no environment file: those hold keys, and reading them asks.
-fn is_no_secret(word: &Word) -> bool {
-    let name = word.text.rsplit(['/', ':']).next().unwrap_or_default();
+fn is_no_secret(text: &str) -> bool {
+    let name = text.rsplit(['/', ':']).next().unwrap_or_default();
     let asks = ["*.env", "*.env.*"].iter().any(|pattern| matches(pattern, name));
     !asks || matches("*.env.example", name)
 }
