@@ -17,7 +17,9 @@ use crate::{
 };
 
 /// Images of one round.
-const IMAGES: u64 = 10;
+const IMAGES: usize = 10;
+/// Images of a round whose time is over: a round without a cut would prove nothing.
+const FEWEST: usize = 5;
 /// The longest time between two moments, in milliseconds.
 const BETWEEN: u64 = 400;
 /// The follower gives up after this long.
@@ -75,10 +77,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
         .collect();
     clients.push(tokio::spawn(load::answer_requests(site.line(), ledger(), Dice::new(round.seed ^ 1))));
     let mut losses = Vec::new();
-    for _ in 0..IMAGES {
-        if campaign.is_over() {
-            break;
-        }
+    while losses.len() < IMAGES && (losses.len() < FEWEST || !campaign.is_over()) {
         losses.push(lose(site, &mut dice).await?);
     }
     site.ledger.close();
@@ -92,7 +91,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     round.violations.append(&mut heard.violations);
     site.kill().await?;
     for (number, loss) in losses.into_iter().enumerate() {
-        if campaign.is_over() {
+        if number >= FEWEST && campaign.is_over() {
             break;
         }
         let harm = Harm::pick(&mut dice);
