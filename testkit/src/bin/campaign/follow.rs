@@ -84,6 +84,10 @@ impl Heard {
                 FindingKind::OutsideTurn => !self.begun.contains(finding.session.as_str()),
                 // The log drops the events of a deleted session, its idle among them, before a client is back.
                 FindingKind::BusyNeverReleased => self.connections > 1,
+                // The same for a client that was cut off between the two events of the idle.
+                FindingKind::HalfIdle => {
+                    self.connections > 1 && matches!(seen.event.body, EventBody::SessionDeleted(_))
+                }
                 _ => false,
             };
             if !is_excused {
