@@ -1,6 +1,6 @@
 //! Opening a session: load what is needed, and repair what a dead owner left.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageError, MessageId, SessionId, SessionStatus,
@@ -12,7 +12,7 @@ use super::{actor::Actor, command::Command, orphans::survivor, write::unstored};
 use crate::{
     Error,
     bus::Place,
-    lifecycle::{Input, Lifecycle},
+    lifecycle::{Effect, Input, Lifecycle},
     ports::{OpenPrompt, Page, Resolved, Wanted},
     sessions::{Cause, Damage, Sessions},
     transcript::{Emit, close},
@@ -89,7 +89,8 @@ impl Actor {
         Ok(Some(actor))
     }
 
-    /// Ends the turn that the last owner never ended, with its one idle, then takes up what still waits.
+    /// Ends the turn that the last owner never ended, with its one idle, and takes up what still waits. One commit
+    /// stores that idle and the next busy: a session whose prompts wait never looks idle.
     async fn repair(&mut self, damage: &Damage) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
@@ -98,8 +99,11 @@ impl Actor {
             prompt.started || (damage.aborted && !damage.spared.contains(&prompt.message))
         };
         let (over, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(ends);
+        let waiting = self.resolve_waiting(waiting).await?;
         let ending = Ending::of(damage);
-        if reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started) {
+        let reason = ending.reason;
+        let is_open = reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started);
+        if is_open {
             let answerable = waiting.is_empty() && !damage.aborted;
             self.close_unfinished(over, ending, answerable).await?;
         } else {
@@ -108,16 +112,12 @@ impl Actor {
                 self.unsaved.extend(requests.iter().map(Self::withdrawal));
             }
             for prompt in over {
-                self.push_prompt_ended(prompt.message, ending.reason);
+                self.push_prompt_ended(prompt.message, reason);
             }
-            self.save(true).await?;
         }
-        for prompt in waiting {
-            if self.broken.is_some() {
-                // The actor gives up before it does anything else; what still waits is left to the next one.
-                break;
-            }
-            self.take_up(prompt).await?;
+        self.take_up(waiting).await?;
+        if is_open {
+            self.shared().registry.count_end(reason);
         }
         Ok(())
     }
@@ -150,26 +150,48 @@ impl Actor {
             self.push_prompt_ended(prompt.message, ending.reason);
         }
         self.push_idle(ending.reason);
-        self.save(true).await?;
-        shared.registry.count_end(ending.reason);
         Ok(())
     }
 
-    /// A prompt that was accepted and not started: a person's is worked on now, a parent's is pointless
-    /// because the turn that wanted the answer is gone.
-    async fn take_up(&mut self, prompt: OpenPrompt) -> Result<(), Error> {
-        let wanted = self.resolve_stored(&prompt.message).await?;
-        match wanted {
-            Some(resolved) if self.session.parent_id.is_none() => {
-                self.resolved.insert(prompt.message.clone(), resolved);
-                self.step(Input::Prompt { prompt: prompt.message, delivery: prompt.delivery }).await;
-                Ok(())
-            }
-            _ => {
-                self.push_prompt_ended(prompt.message, EndReason::Interrupted);
-                self.save(true).await
+    /// Prompts that were accepted and not started: a person's is run now; a parent's is ended, because the turn that
+    /// wanted the answer is gone.
+    async fn resolve_waiting(&mut self, waiting: Vec<OpenPrompt>) -> Result<Vec<OpenPrompt>, Error> {
+        let mut runnable = Vec::new();
+        for prompt in waiting {
+            match self.resolve_stored(&prompt.message).await? {
+                Some(resolved) if self.session.parent_id.is_none() => {
+                    self.resolved.insert(prompt.message.clone(), resolved);
+                    runnable.push(prompt);
+                }
+                _ => self.push_prompt_ended(prompt.message, EndReason::Interrupted),
             }
         }
+        Ok(runnable)
+    }
+
+    /// Saves the repair together with the busy of the first waiting prompt, then runs what waits.
+    async fn take_up(&mut self, waiting: Vec<OpenPrompt>) -> Result<(), Error> {
+        let input = |OpenPrompt { message: prompt, delivery, .. }| Input::Prompt { prompt, delivery };
+        let mut waiting = waiting.into_iter();
+        let mut effects =
+            VecDeque::from(waiting.next().map_or_else(Vec::new, |first| self.advance(input(first))));
+        if let Some(Effect::Busy) = effects.front() {
+            effects.pop_front();
+            self.push_status(SessionStatus::BUSY);
+        }
+        if let Err(error) = self.save(true).await {
+            self.shared().registry.count_waiting(self.life.waiting(), 0);
+            return Err(error);
+        }
+        self.perform(effects).await;
+        for prompt in waiting {
+            if self.broken.is_some() {
+                // The actor gives up before it does anything else; what still waits is left to the next one.
+                break;
+            }
+            self.step(input(prompt)).await;
+        }
+        Ok(())
     }
 
     pub(super) async fn resolve_stored(&mut self, message: &MessageId) -> Result<Option<Resolved>, Error> {

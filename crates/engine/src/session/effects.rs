@@ -38,11 +38,11 @@ impl Actor {
     /// Advances the lifecycle and carries out what comes of it.
     pub(super) async fn step(&mut self, input: Input<MessageId, ChildWork>) {
         let effects = self.advance(input);
-        self.perform(effects).await;
+        self.perform(effects.into()).await;
     }
 
     /// Advances the lifecycle and keeps the count of waiting prompts.
-    fn advance(&mut self, input: Input<MessageId, ChildWork>) -> Vec<Effect<MessageId, ChildWork>> {
+    pub(super) fn advance(&mut self, input: Input<MessageId, ChildWork>) -> Vec<Effect<MessageId, ChildWork>> {
         let before = self.life.waiting();
         let effects = self.life.step(input);
         self.shared().registry.count_waiting(before, self.life.waiting());
@@ -50,8 +50,8 @@ impl Actor {
     }
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
-    async fn perform(&mut self, effects: Vec<Effect<MessageId, ChildWork>>) {
-        let (mut after, mut effects) = (Vec::new(), VecDeque::from(effects));
+    pub(super) async fn perform(&mut self, mut effects: VecDeque<Effect<MessageId, ChildWork>>) {
+        let mut after = Vec::new();
         while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Busy => self.push_status(SessionStatus::BUSY),

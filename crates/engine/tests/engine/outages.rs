@@ -86,6 +86,19 @@ async fn after_a_full_disk_the_turn_ends_once_and_what_waited_is_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_whose_prompts_wait_is_busy_from_its_repair_on() {
+    let (mut world, session) = given_up().await;
+    world.memory.faults().pass(1); // the repair, and nothing after it
+    world.memory.faults().next(3, Fault::Refuse(Failure::Full));
+    world.memory.faults().end_outage();
+    world.until_idle(&session).await;
+    assert_eq!(status(&world, &session).await, Some(SessionStatus::BUSY), "a prompt waits");
+    world.until_idle(&session).await;
+    let story = world.story(&session.id);
+    assert_eq!((count(&story, "session.idle"), count(&story, "prompt.ended(completed)")), (2, 1), "{story:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_abort_on_a_full_disk_is_refused_remembered_and_applied() {
     let (mut world, session) = given_up().await;
     assert!(is_full(&world.sessions.abort(&session.id).await));

@@ -81,8 +81,10 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
         losses.push(lose(site, &mut dice).await?);
     }
     site.ledger.close();
-    for client in clients {
-        client.await.context("a client failed")?;
+    // Some clients still wait for turns that wait for a user.
+    tokio::select! {
+        ended = futures::future::try_join_all(clients) => drop(ended.context("a client failed")?),
+        () = site.keep_answering() => {}
     }
     round.violations.extend(site.drain().await);
     site.say_last().await?;

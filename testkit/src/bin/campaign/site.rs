@@ -127,6 +127,15 @@ impl Site {
         }
     }
 
+    /// Answers requests for as long as it is polled.
+    pub(crate) async fn keep_answering(&self) {
+        let line = self.line();
+        loop {
+            self.answer_all(&line).await;
+            sleep(LOOK).await;
+        }
+    }
+
     /// Answers every request that waits; how many there were.
     async fn answer_all(&self, line: &Line) -> usize {
         let mut count = 0;
