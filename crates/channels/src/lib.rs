@@ -5,8 +5,6 @@
 //! that must survive a crash is in the [`ledger`]: an update is stored before the service is told that it arrived,
 //! and what has to be said is stored before it is said.
 
-#![warn(missing_docs)]
-
 pub mod adapter;
 pub mod calls;
 pub mod courier;

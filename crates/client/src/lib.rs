@@ -3,8 +3,6 @@
 //! [`Client`] makes the calls and follows the event stream across reconnects; [`streaming`] sends a
 //! prompt and reports on it until it is answered; [`view`] turns events into what a user interface shows; [`check`] judges one and [`recording`] reads one from a file. Nothing here knows how a server works inside.
 
-#![warn(missing_docs)]
-
 pub mod answer;
 mod calls;
 pub mod check;

@@ -4,7 +4,6 @@
 //! carry an `extra` map: a field this version does not know survives a round trip. This crate has no
 //! clock, no files and no runtime; it is data and the rules that need nothing but data.
 
-#![warn(missing_docs)]
 // The test configuration with every key is one `json!`.
 #![cfg_attr(test, recursion_limit = "256")]
 

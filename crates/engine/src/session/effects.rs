@@ -42,7 +42,10 @@ impl Actor {
     }
 
     /// Advances the lifecycle and keeps the count of waiting prompts.
-    pub(super) fn advance(&mut self, input: Input<MessageId, ChildWork>) -> Vec<Effect<MessageId, ChildWork>> {
+    pub(super) fn advance(
+        &mut self,
+        input: Input<MessageId, ChildWork>,
+    ) -> Vec<Effect<MessageId, ChildWork>> {
         let before = self.life.waiting();
         let effects = self.life.step(input);
         self.shared().registry.count_waiting(before, self.life.waiting());

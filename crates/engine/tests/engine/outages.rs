@@ -95,7 +95,11 @@ async fn a_session_whose_prompts_wait_is_busy_from_its_repair_on() {
     assert_eq!(status(&world, &session).await, Some(SessionStatus::BUSY), "a prompt waits");
     world.until_idle(&session).await;
     let story = world.story(&session.id);
-    assert_eq!((count(&story, "session.idle"), count(&story, "prompt.ended(completed)")), (2, 1), "{story:?}");
+    assert_eq!(
+        (count(&story, "session.idle"), count(&story, "prompt.ended(completed)")),
+        (2, 1),
+        "{story:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
