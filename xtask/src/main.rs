@@ -19,12 +19,13 @@ mod openapi;
 mod peers;
 mod repo;
 mod share;
+mod spelling;
 mod stages;
 mod tidy;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand};
 
 use crate::repo::Repo;
@@ -40,7 +41,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Everything `test` does, then documentation, `OpenAPI` drift and dependency policy
+    /// Everything `test` does, then spelling, documentation, `OpenAPI` drift and dependency policy
     Ci(Selection),
     /// Formatting, lints, tests, doctests, tidy and the end-to-end tests
     Test(Selection),
@@ -87,6 +88,8 @@ enum Chore {
         #[arg(long, conflicts_with = "check")]
         share: bool,
     },
+    /// Check the spelling of sources and documents with `typos`
+    Spelling,
     /// Check dependencies against `deny.toml` (needs cargo-deny)
     Deny,
 }
@@ -140,6 +143,10 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Openapi { share: true, .. } => share::print(&repo),
         Chore::Openapi { check, .. } => openapi::run(&repo, check),
         Chore::Peers { args } => peers::run(&repo, &args),
+        Chore::Spelling => {
+            ensure!(spelling::check(&repo)?, "typos is not installed; get it with `cargo install typos-cli`");
+            Ok(())
+        }
         Chore::Deny => chores::deny(&repo),
     }
 }

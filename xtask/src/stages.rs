@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::repo::Repo;
-use crate::{chores, e2e, openapi, tidy};
+use crate::{chores, e2e, openapi, spelling, tidy};
 
 /// One part of `test` or `ci`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,6 +18,7 @@ pub(crate) enum Stage {
     Doctests,
     Tidy,
     E2e,
+    Spelling,
     Docs,
     Openapi,
     Deny,
@@ -35,6 +36,7 @@ pub(crate) const CI: &[Stage] = &[
     Stage::Doctests,
     Stage::Tidy,
     Stage::E2e,
+    Stage::Spelling,
     Stage::Docs,
     Stage::Openapi,
     Stage::Deny,
@@ -60,6 +62,7 @@ impl Stage {
             Self::Doctests => "doctests",
             Self::Tidy => "tidy",
             Self::E2e => "e2e",
+            Self::Spelling => "spelling",
             Self::Docs => "docs",
             Self::Openapi => "openapi",
             Self::Deny => "deny",
@@ -74,6 +77,10 @@ impl Stage {
             Self::Doctests => chores::doctests(repo)?,
             Self::Tidy => tidy::run(repo)?,
             Self::E2e => e2e::run(repo, &[])?,
+            Self::Spelling if !spelling::check(repo)? => {
+                return Ok(Outcome::Skipped("typos is not installed, and neither is Python with pip"));
+            }
+            Self::Spelling => {}
             Self::Docs => chores::docs(repo)?,
             Self::Openapi => openapi::run(repo, true)?,
             // Compiling cargo-deny takes longer than everything else together, so its absence is said and
@@ -121,7 +128,7 @@ fn run_each(
                 summary.passed.push(name);
             }
             Ok(Outcome::Skipped(why)) => {
-                println!("    {name} skipped: {why}");
+                println!("    {name} SKIPPED: {why}");
                 summary.skipped.push(name);
             }
             Err(error) => {

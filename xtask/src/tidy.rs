@@ -7,6 +7,7 @@
 mod arrows;
 mod purity;
 mod text;
+mod unused;
 
 use std::fmt;
 use std::path::Path;
@@ -49,6 +50,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     let mut findings = arrows::check(repo.metadata())?;
     findings.extend(purity::check(&files));
     findings.extend(text::check(&files, repo.root()));
+    findings.extend(unused::check(repo.metadata(), &files)?);
     for finding in &findings {
         eprintln!("{finding}");
     }
