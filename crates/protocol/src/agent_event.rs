@@ -36,10 +36,7 @@ pub enum AgentEvent {
         key: String,
     },
     /// Appends to a text part.
-    TextDelta {
-        key: String,
-        delta: String,
-    },
+    TextDelta { key: String, delta: String },
     /// Replaces the text so far. Clients see the new text when the part ends.
     TextReplaced {
         key: String,
@@ -47,19 +44,14 @@ pub enum AgentEvent {
         text: String,
     },
     /// Closes a text part.
-    TextEnded {
-        key: String,
-    },
+    TextEnded { key: String },
     /// Opens a reasoning part.
     ReasoningStarted {
         /// Identifies the reasoning within the step.
         key: String,
     },
     /// Appends to a reasoning part.
-    ReasoningDelta {
-        key: String,
-        delta: String,
-    },
+    ReasoningDelta { key: String, delta: String },
     /// Closes a reasoning part.
     ReasoningEnded {
         key: String,
@@ -159,10 +151,7 @@ pub enum AgentEvent {
         file: String,
     },
     /// Usage of a model call that is not a step, such as the one for a title. It counts for the session.
-    Spent {
-        tokens: Tokens,
-        cost: Number,
-    },
+    Spent { tokens: Tokens, cost: Number },
     /// Suggests a session title. A title that the user has set meanwhile stays.
     Titled(String),
     /// Stores a value for later turns of the session, such as another program's id of the conversation. Replaces

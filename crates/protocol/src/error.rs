@@ -82,10 +82,7 @@ pub enum MessageError {
     Api(ApiError),
     /// An error name that this version does not know.
     #[serde(untagged)]
-    Other {
-        name: String,
-        data: Value,
-    },
+    Other { name: String, data: Value },
 }
 
 /// A provider's error answer.

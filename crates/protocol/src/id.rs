@@ -27,7 +27,9 @@ pub const RANDOM_BYTES: usize = 14;
 
 /// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected an id that starts with \"{prefix}\" and has at most {MAX_LENGTH} letters, digits, `_` or `-`")]
+#[error(
+    "expected an id that starts with \"{prefix}\" and has at most {MAX_LENGTH} letters, digits, `_` or `-`"
+)]
 pub struct InvalidId {
     prefix: &'static str,
 }

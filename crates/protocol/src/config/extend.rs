@@ -143,11 +143,7 @@ impl Serialize for False {
 
 impl<'de> Deserialize<'de> for False {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if bool::deserialize(deserializer)? {
-            Err(D::Error::custom("expected `false`"))
-        } else {
-            Ok(Self)
-        }
+        if bool::deserialize(deserializer)? { Err(D::Error::custom("expected `false`")) } else { Ok(Self) }
     }
 }
 

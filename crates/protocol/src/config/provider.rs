@@ -158,9 +158,7 @@ pub enum InterleavedConfig {
     /// Supported; requests must return the reasoning in the field of this name.
     Name(String),
     /// The same as `Name`, written as an object.
-    Field {
-        field: String,
-    },
+    Field { field: String },
 }
 
 /// Price per million tokens.
