@@ -38,7 +38,7 @@ pub struct Agent {
     /// Variant of `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// System prompt.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Model settings. Settings with secret-like names are not sent to clients.
@@ -184,7 +184,7 @@ pub enum CommandSource {
     Command,
     /// An MCP server's prompt.
     Mcp,
-    /// A skill.
+    /// A skill file.
     Skill,
 }
 

@@ -147,7 +147,7 @@ pub enum AgentEvent {
     Todos(Vec<Todo>),
     /// A tool changed a file.
     FileEdited {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
     },
     /// Usage of a model call that is not a step, such as the one for a title. It counts for the session.

@@ -69,7 +69,7 @@ pub struct Config {
     /// Providers to disable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_providers: Option<Vec<String>>,
-    /// Default agent.
+    /// Agent for prompts that name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_agent: Option<String>,
     /// Agents by name.
@@ -201,7 +201,6 @@ pub struct Config {
 /// The answer of `GET /global/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// Always true.
     pub healthy: bool,
     /// Version of the server.
     pub version: String,

@@ -69,6 +69,7 @@ pub enum StopReason {
     Waiting,
     /// The user refused a permission or question.
     Refused,
+    /// The turn failed.
     Error,
     /// The turn's budget is used up.
     Budget,
@@ -125,7 +126,7 @@ impl StopReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Open todos.
+    /// The todo list has open entries.
     Todo,
     /// A plugin's hook.
     Hook,

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Login {
-    /// An API key.
+    /// An API key of the user.
     Api {
         key: Secret,
         /// Additional values that the provider requires.
@@ -27,7 +27,7 @@ pub enum Login {
     Oauth {
         /// Refresh token, with which Baton gets a new `access`.
         refresh: Secret,
-        /// Access token.
+        /// Access token, valid until `expires`.
         access: Secret,
         /// Expiry of `access`.
         expires: Millis,
@@ -57,7 +57,7 @@ impl Login {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginMethod {
     pub r#type: LoginKind,
-    /// Display name.
+    /// Name that clients display.
     pub label: String,
     /// Questions to answer before the login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct LoginMethod {
 pub enum LoginKind {
     /// A login in the browser.
     Oauth,
-    /// An API key.
+    /// The user enters an API key.
     Api,
 }
 
@@ -78,7 +78,7 @@ pub enum LoginKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum LoginPrompt {
-    /// A free text.
+    /// The user enters a text.
     Text {
         /// Name of the answer in `inputs`.
         key: String,
@@ -90,7 +90,7 @@ pub enum LoginPrompt {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<LoginRule>,
     },
-    /// A choice.
+    /// The user selects an option.
     Select {
         /// Name of the answer in `inputs`.
         key: String,
@@ -122,7 +122,7 @@ pub struct LoginRule {
     pub value: String,
 }
 
-/// A comparison.
+/// Comparison in a [`LoginRule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginComparison {
@@ -145,7 +145,7 @@ pub struct LoginBegin {
 /// Instructions for the user to continue a login in the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Authorization {
-    /// URL to open.
+    /// URL that the user opens.
     pub url: String,
     pub method: AuthorizationMethod,
     pub instructions: String,

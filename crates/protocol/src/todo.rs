@@ -1,14 +1,13 @@
-//! A session's list of what is left to do.
+//! The todo list of a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Extra;
 
-/// One item. Status and priority are free strings on the wire.
+/// An entry of the todo list. Status and priority are free strings on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// What is to be done.
     pub content: String,
     /// `pending`, `in_progress`, `completed` or `cancelled`.
     pub status: String,

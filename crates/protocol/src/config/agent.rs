@@ -22,7 +22,7 @@ pub struct AgentConfig {
     pub temperature: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// System prompt.
+    /// System prompt of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Purpose of the agent, for users and for the model that chooses a subagent.

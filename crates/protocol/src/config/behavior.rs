@@ -19,7 +19,6 @@ pub enum LogLevel {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ServerConfig {
-    /// TCP port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<NonZeroU16>,
     /// Address to listen on.
@@ -42,9 +41,9 @@ pub struct ServerConfig {
 pub enum Share {
     /// Sessions that the user shares explicitly.
     Manual,
-    /// All sessions.
+    /// Shares all sessions.
     Auto,
-    /// No session.
+    /// Shares no session.
     Disabled,
 }
 

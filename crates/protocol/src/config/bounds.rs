@@ -148,7 +148,7 @@ pub struct SandboxConfig {
 pub enum SandboxMode {
     /// The project and temporary files.
     WorkspaceWrite,
-    /// No files.
+    /// No files at all.
     ReadOnly,
     /// No sandbox: all files that the user may write.
     Off,

@@ -47,7 +47,7 @@ pub struct McpLocal {
     /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
-    /// Default: true.
+    /// False to disable the server. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Timeout of an answer in milliseconds.
@@ -75,7 +75,7 @@ pub struct McpRemote {
     /// OAuth settings, or `false` to disable OAuth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpLogin>,
-    /// Default: true.
+    /// False to disable the server. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Timeout of an answer in milliseconds.

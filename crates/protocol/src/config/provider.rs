@@ -15,7 +15,7 @@ pub struct ProviderConfig {
     /// Id, if it differs from the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Display name.
+    /// Name that clients display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Base URL of the API.
@@ -36,7 +36,7 @@ pub struct ProviderConfig {
     /// Connection settings.
     #[serde(default, skip_serializing_if = "ProviderOptions::is_empty")]
     pub options: ProviderOptions,
-    /// Models by id.
+    /// Additional or changed models, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelConfig>,
 }
@@ -84,7 +84,7 @@ impl ProviderOptions {
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Timeout {
-    /// No timeout.
+    /// Waits without a timeout.
     Never(False),
     Milliseconds(NonZeroU64),
 }
@@ -96,7 +96,7 @@ pub struct ModelConfig {
     /// Name of the model in the provider's API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Display name.
+    /// Name that clients display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Model family, for icons and prompts.
@@ -219,7 +219,7 @@ pub struct ModelProvider {
     /// Package with which OpenCode calls the model. It determines the dialect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub npm: Option<String>,
-    /// Base URL.
+    /// Base URL of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }

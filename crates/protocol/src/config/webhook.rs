@@ -22,7 +22,7 @@ pub struct Webhook {
     /// True if the receiver may be on this machine or in a private network. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_addresses: Option<bool>,
-    /// Default: true.
+    /// False to disable the webhook. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
@@ -45,7 +45,6 @@ pub enum WebhookEvent {
 }
 
 impl WebhookEvent {
-    /// All events.
     pub const ALL: [Self; 4] =
         [Self::TurnEnd, Self::PermissionAsked, Self::QuestionAsked, Self::SessionError];
 }

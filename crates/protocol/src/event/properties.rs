@@ -29,21 +29,18 @@ macro_rules! properties {
 properties! {
     /// Properties with a complete session.
     SessionInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         info: Session,
     }
     /// Properties of a status change.
     StatusChanged {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         status: SessionStatus,
     }
     /// Properties that only name a session.
     SessionOnly {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
     }
@@ -57,30 +54,25 @@ properties! {
     }
     /// Properties with the files that a session changed.
     SessionDiffed {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         diff: Vec<FileDiff>,
     }
     /// Properties with a complete message, without its parts.
     MessageInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         info: Message,
     }
     /// Properties of a removed message.
     MessageGone {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
     }
     /// Properties with a complete part.
     PartInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         part: Part,
@@ -88,35 +80,28 @@ properties! {
     }
     /// Properties of a piece of streamed text.
     PartDelta {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// The part.
         #[serde(rename = "partID")]
         part_id: PartId,
-        /// Always `text`.
+        /// Name of the part's field, always `text`.
         field: String,
         /// Text to append.
         delta: String,
     }
     /// Properties of a removed part.
     PartGone {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// The part.
         #[serde(rename = "partID")]
         part_id: PartId,
     }
     /// Properties with the new todo list.
     TodosReplaced {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The complete list.
@@ -126,7 +111,6 @@ properties! {
     CommandDone {
         /// Name without the slash.
         name: String,
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         arguments: String,
@@ -136,7 +120,6 @@ properties! {
     }
     /// Properties of a queued prompt.
     PromptQueued {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
@@ -146,7 +129,6 @@ properties! {
     }
     /// Properties of a prompt that a turn has taken up.
     PromptStarted {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
@@ -155,7 +137,6 @@ properties! {
     }
     /// Properties of a prompt that has ended.
     PromptEnded {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
@@ -165,7 +146,6 @@ properties! {
     }
     /// Properties of a turn that continues automatically.
     ContinuationStarted {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The generated user message that continues the turn.
@@ -181,7 +161,6 @@ properties! {
     }
     /// Properties of a continuation that starts after a countdown.
     ContinuationCountdown {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user prompt that began the episode.
@@ -195,7 +174,6 @@ properties! {
     }
     /// Properties of a turn that does not continue although todos are open.
     ContinuationStopped {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         reason: StopReason,
@@ -204,7 +182,6 @@ properties! {
     }
     /// Properties of an answered permission.
     PermissionAnswered {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         #[serde(rename = "requestID")]
@@ -219,7 +196,6 @@ properties! {
     }
     /// Properties of an answered question.
     QuestionAnswered {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         #[serde(rename = "requestID")]
@@ -228,7 +204,6 @@ properties! {
     }
     /// Properties of a dismissed question.
     QuestionDismissed {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         #[serde(rename = "requestID")]
@@ -239,12 +214,12 @@ properties! {
     }
     /// Properties of an edited file.
     FileChanged {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
     }
     /// Properties of a file change on disk.
     FileWatched {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
         /// `add`, `change` or `unlink`.
         event: String,
