@@ -171,7 +171,7 @@ tagged! {
         pty_id: String,
         message: String,
     }
-    /// The WebSocket call has no valid ticket or origin.
+    /// The ticket is invalid, or the call for one lacks its header.
     PtyForbidden("PtyForbiddenError") {
         message: String,
     }
