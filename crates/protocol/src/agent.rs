@@ -50,7 +50,6 @@ pub struct Agent {
     /// Baton: set for agents that run in another program, with the features that program supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Abilities>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -171,7 +170,6 @@ pub struct Command {
     /// Placeholders in the template: `$1`, `$2`, …, `$ARGUMENTS`.
     #[serde(default)]
     pub hints: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -207,7 +207,6 @@ pub struct Health {
     /// Reason why the server cannot store anything at present; absent if all is well. Reads work in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -17,7 +17,6 @@ pub struct Continuation {
     /// Reason why turns no longer continue. The next user prompt clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -48,7 +47,6 @@ pub struct Episode {
     pub open: u64,
     /// Highest number of finished todos during the episode.
     pub done: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -156,7 +154,6 @@ impl Mark {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationInput {
     pub action: ContinuationAction,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

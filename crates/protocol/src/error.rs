@@ -18,7 +18,6 @@ pub enum MessageError {
         #[serde(rename = "providerID")]
         provider_id: String,
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -29,14 +28,12 @@ pub enum MessageError {
         /// Id of the log line with the details.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
     /// Declared by OpenCode, never produced.
     #[serde(rename = "MessageOutputLengthError")]
     OutputLength {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -44,7 +41,6 @@ pub enum MessageError {
     #[serde(rename = "MessageAbortedError")]
     Aborted {
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -54,7 +50,6 @@ pub enum MessageError {
         message: String,
         /// Number of additional attempts.
         retries: u32,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -65,7 +60,6 @@ pub enum MessageError {
         /// Body of the provider's answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_body: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -73,7 +67,6 @@ pub enum MessageError {
     #[serde(rename = "ContentFilterError")]
     ContentFilter {
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -104,7 +97,6 @@ pub struct ApiError {
     /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

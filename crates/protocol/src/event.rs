@@ -24,7 +24,6 @@ pub struct Event {
     /// Type and properties.
     #[serde(flatten)]
     pub body: EventBody,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -44,7 +44,6 @@ pub struct McpResource {
     pub mime_type: Option<String>,
     /// Name of the MCP server.
     pub client: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

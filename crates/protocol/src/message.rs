@@ -53,7 +53,6 @@ pub struct MessageWithParts {
     pub info: Message,
     /// Parts in order of their ids.
     pub parts: Vec<Part>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -89,7 +88,6 @@ pub struct UserMessage {
     /// Enables or disables tools by name (deprecated by OpenCode).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<std::collections::BTreeMap<String, bool>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -134,7 +132,6 @@ pub enum Origin {
 pub struct UserTime {
     /// Time at which the server accepted the prompt.
     pub created: Millis,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -150,7 +147,6 @@ pub struct ModelRef {
     /// Variant; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -168,7 +164,6 @@ impl ModelRef {
 pub enum OutputFormat {
     /// Plain text, the default.
     Text {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -178,7 +173,6 @@ pub enum OutputFormat {
         /// Number of additional attempts when an answer does not fit the schema.
         #[serde(rename = "retryCount", default, skip_serializing_if = "Option::is_none")]
         retry_count: Option<u32>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -193,7 +187,6 @@ pub struct UserSummary {
     pub body: Option<String>,
     #[serde(default)]
     pub diffs: Vec<FileDiff>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -237,7 +230,6 @@ pub struct AssistantMessage {
     pub finish: Option<Finish>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageError>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -257,7 +249,6 @@ pub struct AssistantTime {
     /// End of the step; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -269,7 +260,6 @@ pub struct MessagePath {
     pub cwd: String,
     /// Root of the worktree.
     pub root: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -99,7 +99,6 @@ pub struct PartTime {
     /// Time at which a tool's output was dropped from the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -132,7 +131,6 @@ pub struct TextPart {
     /// Provider metadata, which Baton does not interpret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -145,7 +143,6 @@ pub struct ReasoningPart {
     /// Provider metadata, such as signatures that later requests must repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -162,7 +159,6 @@ pub struct ToolPart {
     /// Contains `providerExecuted` if the provider ran the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -201,7 +197,6 @@ pub struct ToolPending {
     /// Always empty, as in OpenCode.
     #[serde(default)]
     pub raw: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -217,7 +212,6 @@ pub struct ToolRunning {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     pub time: PartTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -237,7 +231,6 @@ pub struct ToolCompleted {
     /// Files that the tool produced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<Part>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -252,7 +245,6 @@ pub struct ToolFailed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     pub time: PartTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -263,7 +255,6 @@ pub struct StepStartPart {
     /// Snapshot of the working tree before the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -277,7 +268,6 @@ pub struct StepFinishPart {
     pub snapshot: Option<String>,
     pub cost: Number,
     pub tokens: Tokens,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -289,7 +279,6 @@ pub struct PatchPart {
     pub hash: String,
     /// Absolute paths.
     pub files: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -305,7 +294,6 @@ pub struct FilePart {
     /// Position of the mention in the prompt: a `file`, a `symbol` or an MCP `resource`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -318,7 +306,6 @@ pub struct AgentPart {
     /// Position of the mention in the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -338,7 +325,6 @@ pub struct SubtaskPart {
     /// Name of the slash command that created the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -354,7 +340,6 @@ pub struct CompactionPart {
     /// First message that stays verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_start_id: Option<MessageId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -366,7 +351,6 @@ pub struct RetryPart {
     pub attempt: u32,
     pub error: ApiErrorPart,
     pub time: RetryTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -377,7 +361,6 @@ pub struct ApiErrorPart {
     /// Always `APIError`.
     pub name: String,
     pub data: ApiError,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -386,7 +369,6 @@ pub struct ApiErrorPart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryTime {
     pub created: Millis,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -396,7 +378,6 @@ pub struct RetryTime {
 pub struct SnapshotPart {
     /// Snapshot of the working tree.
     pub snapshot: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -26,7 +26,6 @@ pub struct Project {
     /// Directories of additional worktrees.
     #[serde(default)]
     pub sandboxes: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -98,7 +97,6 @@ pub struct ProjectTime {
     /// Time at which `/init` ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -116,7 +114,6 @@ pub struct Paths {
     pub worktree: String,
     /// Directory of the call.
     pub directory: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -136,7 +133,6 @@ pub struct FileDiff {
     /// `added`, `deleted` or `modified`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -42,7 +42,6 @@ pub struct PromptInput {
     pub delivery: Option<Delivery>,
     /// Content of the prompt.
     pub parts: Vec<PartInput>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -98,7 +97,6 @@ pub struct CommandInput {
     /// Attachments and mentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartInput>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -115,7 +113,6 @@ pub struct ShellInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     pub command: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -184,7 +181,6 @@ pub struct SessionInput {
     /// Id of an experimental OpenCode workspace. Baton passes it through.
     #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -195,7 +191,6 @@ pub struct ForkInput {
     /// Copies only the messages before this one. If absent, copies all.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -209,7 +204,6 @@ pub struct RevertInput {
     /// First part of that message to revert. If absent, reverts the whole message.
     #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
     pub part_id: Option<PartId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -236,7 +230,6 @@ pub struct SessionPatch {
     /// Model for the next prompts. Only the newer interface sets it.
     #[serde(skip)]
     pub model: Option<crate::session::SessionModel>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -247,7 +240,6 @@ pub struct TimePatch {
     /// Time at which the user archived the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<crate::number::Number>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

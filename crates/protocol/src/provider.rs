@@ -70,7 +70,6 @@ pub struct Model {
     /// Named sets of settings that users can select, such as reasoning efforts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variants: Option<BTreeMap<String, Extra>>,
-    /// Fields this version does not know.
     #[serde(flatten, serialize_with = "secret::serialize")]
     pub extra: Extra,
 }
@@ -84,7 +83,6 @@ pub struct ModelApi {
     pub url: String,
     /// Package with which OpenCode calls the model. It determines the dialect.
     pub npm: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -107,7 +105,6 @@ pub struct Capabilities {
     pub output: Modalities,
     /// Reasoning between tool calls.
     pub interleaved: Interleaved,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -121,7 +118,6 @@ pub struct Modalities {
     pub image: bool,
     pub video: bool,
     pub pdf: bool,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -142,7 +138,6 @@ pub enum Interleaved {
     /// Supported; requests must return the reasoning in the field of this name.
     Field {
         field: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -166,7 +161,6 @@ pub struct ModelCost {
     /// Price for prompts of more than 200,000 tokens.
     #[serde(rename = "experimentalOver200K", default, skip_serializing_if = "Option::is_none")]
     pub over_200k: Option<Box<ModelCost>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -176,7 +170,6 @@ pub struct ModelCost {
 pub struct CacheCost {
     pub read: Number,
     pub write: Number,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -188,7 +181,6 @@ pub struct CostTier {
     pub output: Number,
     pub cache: CacheCost,
     pub tier: TierBound,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -200,7 +192,6 @@ pub struct TierBound {
     pub r#type: String,
     /// Context size in tokens.
     pub size: Number,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -215,7 +206,6 @@ pub struct ModelLimit {
     pub input: Option<u64>,
     /// Limit for the answer; 0 if unknown.
     pub output: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -237,7 +227,6 @@ pub struct ConfiguredProviders {
     pub providers: Vec<Provider>,
     /// Default model by provider.
     pub default: BTreeMap<String, String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -250,7 +239,6 @@ pub struct AllProviders {
     pub default: BTreeMap<String, String>,
     /// Ids of the providers with a usable credential.
     pub connected: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -17,7 +17,6 @@ pub struct Rule {
     /// user's or the administrator's configuration makes a rule final, never a client.
     #[serde(skip)]
     pub is_final: bool,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -67,7 +66,6 @@ pub struct PermissionRequest {
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -80,7 +78,6 @@ pub struct ToolRef {
     /// The model's call id.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -111,7 +108,6 @@ pub struct PermissionReplyInput {
     /// With `reject`: instructions for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -131,7 +127,6 @@ pub struct Approval {
     /// Resource; wildcards allowed.
     #[serde(rename = "resource")]
     pub pattern: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -157,7 +152,6 @@ pub struct QuestionRequest {
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -176,7 +170,6 @@ pub struct Question {
     /// True if the user may enter another answer. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<bool>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -186,7 +179,6 @@ pub struct Question {
 pub struct QuestionOption {
     pub label: String,
     pub description: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -199,7 +191,6 @@ pub type Answers = Vec<Vec<String>>;
 pub struct QuestionReplyInput {
     /// One list of labels or free text for each question.
     pub answers: Answers,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -63,7 +63,6 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
     pub time: SessionTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -96,7 +95,6 @@ pub struct SessionModel {
     /// Variant; `default` if none was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -117,7 +115,6 @@ pub struct Tokens {
     pub reasoning: u64,
     #[serde(default)]
     pub cache: CacheTokens,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -131,7 +128,6 @@ pub struct CacheTokens {
     /// Tokens written to the cache.
     #[serde(default)]
     pub write: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -158,7 +154,6 @@ pub struct Summary {
     pub files: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diffs: Option<Vec<FileDiff>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -167,7 +162,6 @@ pub struct Summary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     pub url: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -187,7 +181,6 @@ pub struct Revert {
     /// Unified diff of the reverted changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -203,7 +196,6 @@ pub struct SessionTime {
     /// Time at which the user archived the session; any finite number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<Number>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

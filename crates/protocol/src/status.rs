@@ -50,13 +50,11 @@ pub enum SessionStatus {
         /// End of the last turn (Baton's addition).
         #[serde(default, deserialize_with = "known_reason", skip_serializing_if = "Option::is_none")]
         reason: Option<EndReason>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
     /// A turn is running.
     Busy {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -71,7 +69,6 @@ pub enum SessionStatus {
         /// Action that the client can offer to the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         action: Option<Extra>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },

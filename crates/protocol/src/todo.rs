@@ -9,11 +9,11 @@ use crate::Extra;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
     pub content: String,
-    /// `pending`, `in_progress`, `completed` or `cancelled`.
+    /// `pending`, `in_progress`, `completed`, `cancelled` or `blocked`. A `blocked` todo waits for the user (Baton's
+    /// addition).
     pub status: String,
     /// `high`, `medium` or `low`.
     pub priority: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -19,7 +19,6 @@ pub struct Trust {
     pub command: String,
     /// The parts of the project's configuration that have no effect.
     pub withheld: Vec<Withheld>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -33,7 +33,6 @@ pub struct LastTurn {
     /// End of the turn; absent while it runs or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<EndReason>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -50,7 +49,6 @@ pub struct ToolUse {
     /// Short description for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

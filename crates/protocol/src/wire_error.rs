@@ -30,7 +30,6 @@ pub enum NamedError {
         /// The malformed part of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BadRequestKind>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -38,7 +37,6 @@ pub enum NamedError {
     #[serde(rename = "NotFoundError")]
     NotFound {
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -49,7 +47,6 @@ pub enum NamedError {
         /// Id of the log line with the details: `err_` and eight characters.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -70,7 +67,6 @@ pub enum NamedError {
         dir: String,
         /// The correct name.
         suggestion: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -107,7 +103,6 @@ pub struct ConfigFault {
     /// One entry for each mistake in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issues: Option<Vec<Extra>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -120,7 +115,6 @@ macro_rules! tagged {
         pub enum TaggedError {
             $($(#[$doc])* #[serde(rename = $wire)] $name {
                 $($(#[$meta])* $field: $type,)*
-                /// Fields this version does not know.
                 #[serde(flatten)]
                 extra: Rest,
             },)*

@@ -19,7 +19,6 @@ macro_rules! properties {
         #[serde(rename_all = "camelCase")]
         pub struct $name {
             $($(#[$field])* pub $field_name: $type,)*
-            /// Fields this version does not know.
             #[serde(flatten)]
             pub extra: Extra,
         }

@@ -25,7 +25,6 @@ pub struct PromptRequest {
     /// False to store the prompt without a turn. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

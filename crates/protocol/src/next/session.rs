@@ -123,7 +123,6 @@ pub struct NextSessionInput {
     /// Directory of the session. Default: the directory of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
