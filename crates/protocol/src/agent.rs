@@ -32,7 +32,7 @@ pub struct Agent {
     /// Permission rules. Of the rules that match, the last one wins.
     #[serde(default)]
     pub permission: Vec<Rule>,
-    /// Default model. Without one, the model of the prompt, the session or the configuration counts.
+    /// Model for prompts that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Variant of `model`.

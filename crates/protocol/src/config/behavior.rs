@@ -165,7 +165,7 @@ pub struct Experimental {
     /// Timeout of an MCP server's answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_timeout: Option<NonZeroU64>,
-    /// True to send traces to an OpenTelemetry collector.
+    /// True to send traces to an OTLP collector.
     #[serde(rename = "openTelemetry", skip_serializing_if = "Option::is_none")]
     pub open_telemetry: Option<bool>,
     /// True to show pasted text in full in the terminal UI.

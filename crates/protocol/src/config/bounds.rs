@@ -148,7 +148,7 @@ pub struct SandboxConfig {
 pub enum SandboxMode {
     /// The project and temporary files.
     WorkspaceWrite,
-    /// No files at all.
+    /// No files except devices such as `/dev/null`.
     ReadOnly,
     /// No sandbox: all files that the user may write.
     Off,
@@ -179,19 +179,19 @@ pub struct Limits {
     /// Timeout in seconds between two chunks of a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_chunk_seconds: Option<Positive>,
-    /// Maximum number of retries of a step after transient failures.
+    /// Maximum number of retries of a step after transient failures. Default: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Maximum number of steps per turn, for agents without a limit of their own.
+    /// Maximum number of steps per turn, for agents without a limit of their own. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<NonZeroU32>,
-    /// Timeout of a command in seconds, if the model sets none.
+    /// Timeout of a command in seconds, if the model sets none. Default: 120.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_seconds: Option<Positive>,
     /// Timeout of a plugin hook in seconds, at most 10. The hook before the end of a turn gets three times as long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<Positive>,
-    /// Seconds that a shutdown waits for running turns.
+    /// Seconds that a shutdown waits for running turns. Default: 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_seconds: Option<Positive>,
 }
