@@ -5,96 +5,93 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extra, message::ModelRef, number::Number, request::Rule, secret};
 
-/// Who answers a prompt.
+/// An agent that can answer prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its name, which is also its id.
+    /// Name, which is also the id.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the agent, for users and for the model that chooses a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who may call it.
+    /// Decides whether users, other agents or both may select the agent.
     pub mode: AgentMode,
-    /// Built in.
+    /// True for agents that are part of Baton.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<bool>,
-    /// Not offered for choice.
+    /// True if clients leave the agent out of their lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
-    /// Sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// Sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
-    /// Shown colour.
+    /// Display colour: `#rrggbb` or a theme colour such as `primary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
-    /// What it may do.
+    /// Permission rules. Of the rules that match, the last one wins.
     #[serde(default)]
     pub permission: Vec<Rule>,
-    /// Its model, if it has one of its own.
+    /// Model for prompts that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// Variant of its model.
+    /// Variant of `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Its system prompt.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Settings for the model; secrets are left out when they are sent.
+    /// Model settings. Settings with secret-like names are not sent to clients.
     #[serde(default, serialize_with = "secret::serialize")]
     pub options: Extra,
-    /// How many steps a turn may take.
+    /// Maximum number of steps per turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
-    /// Baton: it is somebody else's program, which can do this much.
+    /// Baton: set for agents that run in another program, with the features that program supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Abilities>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// What works with somebody else's agent. What does not is left undone, and is `false` here.
+/// Features that an external agent supports. Baton does without a feature that is `false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "a list of yes and no is what it is")]
+#[expect(clippy::struct_excessive_bools, reason = "independent feature flags")]
 pub struct Abilities {
-    /// Prompts wait while it is busy.
+    /// Prompts sent while the agent is busy wait in the queue.
     pub queue: bool,
-    /// A prompt can join while it is busy.
+    /// A prompt can join the running turn.
     pub steer: bool,
-    /// It can be stopped.
+    /// A turn can be aborted.
     pub abort: bool,
-    /// A conversation goes on after its process or the server was started again.
+    /// A conversation continues after a restart of the agent's process or of the server.
     pub resume: bool,
-    /// It asks for permissions.
+    /// The agent asks for permissions.
     pub permissions: bool,
-    /// It asks questions.
+    /// The agent asks questions.
     pub questions: bool,
-    /// It keeps a todo list.
+    /// The agent keeps a todo list.
     pub todos: bool,
-    /// It tells how many tokens it used.
+    /// The agent reports the tokens it used.
     pub tokens: bool,
-    /// It tells what that cost.
+    /// The agent reports the cost.
     pub cost: bool,
-    /// Its subagents are child sessions.
+    /// Subagents appear as child sessions.
     pub children: bool,
-    /// It tells when it waits before it asks its model again.
+    /// The agent reports when it waits before it calls its model again.
     pub retries: bool,
-    /// It takes files with a prompt.
+    /// Prompts may carry files.
     pub attachments: bool,
-    /// What it does to files can be seen as a diff and taken back.
+    /// Changes to files appear as a diff and can be reverted.
     pub snapshots: bool,
-    /// Budgets end its turns.
+    /// Budgets end turns.
     pub budgets: bool,
-    /// Its turns go on by themselves while its todo list is not finished.
+    /// Turns continue while the todo list has open entries.
     pub continuation: bool,
 }
 
 impl Abilities {
-    /// What works with every agent, because Baton does it.
+    /// Features of every external agent, because Baton itself provides them.
     pub const LEAST: Self = Self {
         queue: true,
         steer: false,
@@ -115,7 +112,7 @@ impl Abilities {
 }
 
 impl Agent {
-    /// An agent with a name and nothing special about it.
+    /// Creates an agent with only a name and a mode.
     pub fn new(name: impl Into<String>, mode: AgentMode) -> Self {
         Self {
             name: name.into(),
@@ -138,49 +135,46 @@ impl Agent {
     }
 }
 
-/// Who may call an agent.
+/// The callers that may select an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentMode {
-    /// A person.
+    /// Users select it for a prompt.
     Primary,
-    /// Another agent.
+    /// Other agents start it as a subagent.
     Subagent,
-    /// Both.
+    /// Both users and other agents.
     All,
 }
 
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Command {
-    /// Its name, without the slash.
+    /// Name without the slash.
     pub name: String,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The agent that is to run it.
+    /// Agent that runs the command. Without one, the session's agent runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model that is to run it, as `provider/model`.
+    /// Model that runs the command, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Where it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<CommandSource>,
-    /// What it expands to.
+    /// Prompt text, with the placeholders listed in `hints`.
     pub template: String,
-    /// It runs as a subagent's task.
+    /// Runs the command in a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
-    /// Placeholders of the template: `$1`, `$2`, …, `$ARGUMENTS`.
+    /// Placeholders in the template: `$1`, `$2`, …, `$ARGUMENTS`.
     #[serde(default)]
     pub hints: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// Where a command came from.
+/// Origin of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandSource {
@@ -188,7 +182,7 @@ pub enum CommandSource {
     Command,
     /// An MCP server's prompt.
     Mcp,
-    /// A skill.
+    /// A skill file.
     Skill,
 }
 
@@ -198,7 +192,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_agent_comes_back_the_same() {
+    fn an_agent_survives_a_round_trip() {
         let wire = json!({
             "name": "build", "mode": "primary", "native": true, "topP": 0.9, "temperature": 1,
             "permission": [{ "permission": "*", "pattern": "*", "action": "allow" }],
@@ -210,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn the_plainest_agent_has_what_clients_require() {
+    fn a_minimal_agent_has_the_fields_that_clients_require() {
         let agent = serde_json::to_value(Agent::new("plan", AgentMode::All)).unwrap();
         assert_eq!(agent, json!({ "name": "plan", "mode": "all", "permission": [], "options": {} }));
     }
 
     #[test]
-    fn a_command_comes_back_the_same() {
+    fn a_command_survives_a_round_trip() {
         let wire = json!({
             "name": "review", "description": "Review a change", "model": "demo/demo", "source": "mcp",
             "template": "Review $1", "subtask": true, "hints": ["$1"], "xNew": null,

@@ -1,7 +1,7 @@
-//! What a runner may say while it works on a turn, and how it says that it is done.
+//! Events that a runner reports during a turn, and the value it returns at the end.
 //!
-//! There is deliberately no word for idle here. A runner emits [`AgentEvent`]s and *returns* a
-//! [`TurnEnd`]; the session actor alone turns that into a status.
+//! Idle is deliberately absent. A runner emits [`AgentEvent`]s and *returns* a [`TurnEnd`]; only the session actor
+//! turns that into a status.
 
 use serde_json::Value;
 
@@ -15,178 +15,153 @@ use crate::{
     session::Tokens,
 };
 
-/// Something a runner reports. Text and reasoning are named by a key that is unique within the step,
-/// tools by the model's call id.
+/// An event that a runner reports. A key that is unique within the step identifies text and reasoning; the model's
+/// call id identifies a tool call.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "moved once, into the sink; a box would be a chore for every runner"
+    reason = "each event is moved once, into the sink; boxing would burden every runner"
 )]
 pub enum AgentEvent {
     /// A model call begins: opens an assistant message.
     StepStarted {
-        /// Tree before the step.
+        /// Snapshot of the working tree before the step.
         snapshot: Option<String>,
-        /// Who speaks, if not the agent and model of the prompt that is being answered.
+        /// Agent and model of the step, if they differ from those of the prompt.
         speaker: Option<Speaker>,
     },
-    /// Words begin.
+    /// Opens a text part.
     TextStarted {
-        /// Names this text within the step.
+        /// Identifies the text within the step.
         key: String,
     },
-    /// Words go on.
-    TextDelta {
-        /// Which text.
-        key: String,
-        /// What is added.
-        delta: String,
-    },
-    /// Other words stand in place of those that were said so far; told with their end.
+    /// Appends to a text part.
+    TextDelta { key: String, delta: String },
+    /// Replaces the text so far. Clients see the new text when the part ends.
     TextReplaced {
-        /// Which text.
         key: String,
-        /// All of it.
+        /// The complete new text.
         text: String,
     },
-    /// Words end.
-    TextEnded {
-        /// Which text.
-        key: String,
-    },
-    /// Thinking begins.
+    /// Closes a text part.
+    TextEnded { key: String },
+    /// Opens a reasoning part.
     ReasoningStarted {
-        /// Names this reasoning within the step.
+        /// Identifies the reasoning within the step.
         key: String,
     },
-    /// Thinking goes on.
-    ReasoningDelta {
-        /// Which reasoning.
-        key: String,
-        /// What is added.
-        delta: String,
-    },
-    /// Thinking ends.
+    /// Appends to a reasoning part.
+    ReasoningDelta { key: String, delta: String },
+    /// Closes a reasoning part.
     ReasoningEnded {
-        /// Which reasoning.
         key: String,
-        /// Signatures that the provider wants back.
+        /// Provider metadata, such as signatures that later requests must repeat.
         metadata: Option<Extra>,
     },
-    /// The model began to write a tool call.
+    /// The model started to write a tool call.
     ToolPending {
-        /// The model's id of the call.
+        /// The model's call id.
         call: String,
-        /// The tool's name.
         tool: String,
     },
-    /// The tool runs, or has progress to show. A call that was never pending may start here.
+    /// The tool runs or reports progress. A call may start here without having been pending.
     ToolRunning {
-        /// The model's id of the call.
+        /// The model's call id.
         call: String,
-        /// The tool's name (it may differ from the pending one, as for `invalid`).
+        /// Tool name. It may differ from the pending one, for example `invalid`.
         tool: String,
-        /// What it was called with.
         input: Extra,
-        /// For people.
+        /// Short description for users.
         title: Option<String>,
-        /// Progress, by tool.
+        /// Progress, in a form that depends on the tool.
         metadata: Option<Extra>,
     },
-    /// The tool worked.
+    /// The tool succeeded.
     ToolCompleted {
-        /// The model's id of the call.
+        /// The model's call id.
         call: String,
-        /// What the model gets to see.
+        /// Result for the model.
         output: String,
-        /// For people.
+        /// Short description for users.
         title: String,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         metadata: Extra,
-        /// Files it produced.
+        /// Files that the tool produced.
         attachments: Vec<FilePart>,
     },
-    /// The tool failed or was refused.
+    /// The tool failed or the user refused it.
     ToolFailed {
-        /// The model's id of the call.
+        /// The model's call id.
         call: String,
-        /// What the model gets to see.
+        /// Error text for the model.
         error: String,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         metadata: Option<Extra>,
     },
-    /// The open step has the structured answer that the prompt asked for.
+    /// Structured output of the open step, in the format that the prompt asked for.
     Structured(Value),
-    /// The model call is over and its tools are done: closes the assistant message.
+    /// The model call and its tools have finished. Closes the assistant message.
     StepFinished {
-        /// Why the model stopped.
         reason: Finish,
-        /// What it used.
         tokens: Tokens,
-        /// What it cost.
+        /// Cost of the model call.
         cost: Number,
-        /// Tree after the step.
+        /// Snapshot of the working tree after the step.
         snapshot: Option<String>,
-        /// Files the step changed.
+        /// Files that the step changed.
         patch: Option<PatchPart>,
-        /// An error that belongs to a step that did finish (a content filter).
+        /// Error of a step that finished all the same, such as a content filter.
         error: Option<MessageError>,
     },
-    /// What the open step has changed, which will not be finished.
+    /// Files that the open step changed. Reported when the step will not finish.
     Patched(PatchPart),
-    /// The attempt failed after it had said something: what it said is taken back, so that no client
-    /// shows it twice. The step stays open for the next attempt.
+    /// The attempt failed after it had produced output. Removes that output, so that no client shows it twice. The
+    /// step stays open for the next attempt.
     AttemptWithdrawn,
-    /// The runner waits before it asks again.
+    /// The runner waits before it calls the model again.
     Retrying {
-        /// Which retry comes next, from 1.
+        /// Number of the next retry, starting at 1.
         attempt: u32,
-        /// Why, for people.
+        /// Reason for the retry, for users.
         message: String,
-        /// When the next attempt starts.
+        /// Start of the next attempt.
         next: Millis,
     },
-    /// The wait is over.
+    /// The wait before a retry is over.
     Resumed,
-    /// The turn goes on with something that no person wrote, such as a request to summarise: closes the open
-    /// step, if there is one, and adds a user message that the next steps answer.
+    /// The turn continues with a generated user message, such as a request to summarise. Closes the open step and
+    /// adds that message, which the next steps answer.
     Continued(Vec<PartBody>),
-    /// A part of an earlier message is different from now on; not one of the open step.
+    /// Changes a part of an earlier message, never one of the open step.
     Revised(Box<Part>),
-    /// Older messages were replaced by a summary.
+    /// A summary has replaced older messages.
     Compacted,
-    /// What was changed in the tree.
+    /// Changes to the working tree.
     Diffed {
-        /// By the prompt that is being answered.
+        /// Changes since the prompt that the turn answers.
         prompt: Vec<FileDiff>,
-        /// By the whole session.
+        /// Changes since the session began.
         session: Vec<FileDiff>,
     },
-    /// The todo list was replaced.
+    /// Replaces the todo list.
     Todos(Vec<Todo>),
-    /// A file was changed by a tool.
+    /// A tool changed a file.
     FileEdited {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
     },
-    /// A call of a model that is no step, such as one for a title. What it used counts for the session.
-    Spent {
-        /// What it used.
-        tokens: Tokens,
-        /// What it cost.
-        cost: Number,
-    },
-    /// The session has a better title now. One that a person gave it meanwhile stays.
+    /// Usage of a model call that is not a step, such as the one for a title. It counts for the session.
+    Spent { tokens: Tokens, cost: Number },
+    /// Suggests a session title. A title that the user has set meanwhile stays.
     Titled(String),
-    /// What a runner wants to remember about the session, such as another program's name for it. It replaces what was
-    /// noted under the same name, and [`Session::note`](crate::Session::note) tells it to later turns.
+    /// Stores a value for later turns of the session, such as another program's id of the conversation. Replaces
+    /// the note of the same name; [`Session::note`](crate::Session::note) returns it.
     Noted {
-        /// Whose note it is.
+        /// Name of the note; one per runner.
         name: String,
-        /// The note.
         note: String,
     },
-    /// Something went wrong that does not end the turn.
+    /// An error that does not end the turn.
     Warning(MessageError),
 }
 
@@ -197,79 +172,75 @@ impl AgentEvent {
     }
 }
 
-/// Who speaks in a step.
+/// Agent and model of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
-    /// The agent.
     pub agent: String,
-    /// The model.
     pub model: ModelRef,
-    /// Whether the step is a summary that replaces older messages.
+    /// True if the step writes a summary that replaces older messages.
     pub summary: bool,
-    /// The message that the step answers, if that is not the newest prompt of the run: a summary answers the request
-    /// for it even when another prompt joined after that request.
+    /// Message that the step answers, if it is not the newest prompt of the run. A summary answers the request for
+    /// it even if another prompt arrived later.
     pub answers: Option<MessageId>,
 }
 
 /// A request before it has an id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ask {
-    /// May I?
+    /// Asks for a permission.
     Permission {
-        /// Which permission.
+        /// Name of the permission, such as `edit`.
         permission: String,
-        /// What it is about.
+        /// Files, commands or other resources that need the permission.
         patterns: Vec<String>,
-        /// For showing it well.
+        /// Details that clients display.
         metadata: Extra,
-        /// What a reply of `always` would allow.
+        /// Patterns that a reply of `always` would allow.
         always: Vec<String>,
-        /// The tool call that waits.
+        /// Tool call that waits for the reply.
         call: Option<String>,
     },
-    /// Which one?
+    /// Asks one or more questions.
     Question {
-        /// What is asked.
         questions: Vec<Question>,
-        /// The tool call that waits.
+        /// Tool call that waits for the answers.
         call: Option<String>,
     },
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Go ahead, this time.
+    /// Allowed this time.
     Once,
-    /// Go ahead from now on; what `always` named is remembered.
+    /// Allowed from now on. The engine has stored the request's `always` patterns.
     Always,
-    /// The person's answers.
+    /// The user's answers to the questions.
     Answers(crate::request::Answers),
-    /// The person said no, perhaps with a correction.
+    /// The user refused, possibly with a correction.
     Rejected {
-        /// What to do instead.
+        /// Correction: what to do instead.
         message: Option<String>,
     },
-    /// Nobody answered a permission in time, and this is the reply that counts then.
+    /// The permission timed out and the configured default reply applies.
     Default(PermissionReply),
-    /// Nobody answered in time, or the turn was stopped.
+    /// The request timed out or the turn was aborted.
     Withdrawn,
 }
 
-/// How a runner's turn ended. The return value of the runner, never an event.
+/// Return value of a runner: the outcome of its turn. Never an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEnd {
-    /// It said all it had to say.
+    /// The runner finished normally.
     Completed,
-    /// A permission or question was refused.
+    /// The user refused a permission or question, or it timed out.
     Blocked,
-    /// A budget was used up.
+    /// A budget is used up.
     Budget {
-        /// Which one, for people.
+        /// Name of the exhausted budget, for users.
         message: String,
     },
-    /// It failed.
     Error(MessageError),
-    /// It noticed that it was cancelled and stopped.
+    /// The runner saw the cancellation and stopped.
     Cancelled,
 }

@@ -1,10 +1,9 @@
-//! What people configure, and what a server says about itself.
+//! The configuration, and the answer of the health route.
 //!
-//! The keys are OpenCode's; those at the end are Baton's own. The types say what is allowed where, and
-//! [`schema()`] turns them into the JSON schema that files are held against. Reading a value into them is more
-//! forgiving than that: a key that a newer version knows is no reason not to understand the rest.
+//! The keys are OpenCode's; Baton's own are at the end. [`schema()`] derives the JSON schema that validates files.
+//! Deserialisation is more lenient than the schema: it keeps keys that this version does not know.
 //!
-//! `Debug` and `Serialize` leave secrets out, so a [`Config`] can be logged and sent.
+//! `Debug` and `Serialize` leave secrets out, so a [`Config`] can be logged and sent to clients.
 
 mod agent;
 mod behavior;
@@ -48,152 +47,152 @@ pub use self::{
 };
 use crate::{Extra, Rest};
 
-/// A configuration: one file's, or what many amount to. Also the answer of `GET /config`.
+/// A configuration: one file, or the merged result of all files. Also the answer of `GET /config`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Config {
-    /// Where the schema of this file is, for editors.
+    /// URL of the JSON schema of this file, for editors.
     #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// The model to use when nothing else says so, as `provider/model`.
+    /// Default model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The model for titles and other small jobs.
+    /// Model for titles and other small tasks, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_model: Option<String>,
-    /// Providers, by id.
+    /// Providers by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provider: BTreeMap<String, ProviderConfig>,
-    /// Only these providers.
+    /// Providers to use; all others are disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_providers: Option<Vec<String>>,
-    /// Not these providers.
+    /// Providers to disable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_providers: Option<Vec<String>>,
-    /// The agent to use when nothing else says so.
+    /// Agent for prompts that name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_agent: Option<String>,
-    /// Agents, by name.
+    /// Agents by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent: BTreeMap<String, AgentConfig>,
-    /// Deprecated: primary agents, by name. Say `agent`.
+    /// Deprecated: primary agents by name. Use `agent`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mode: BTreeMap<String, AgentConfig>,
-    /// How deep subagents may nest; 1 unless this says otherwise.
+    /// Maximum nesting depth of subagents. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent_depth: Option<u32>,
-    /// What agents may do.
+    /// Permission rules for all agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<Permission>,
-    /// Deprecated: tools to switch on or off. Say `permission`.
+    /// Deprecated: enables or disables tools by name. Use `permission`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub tools: Ordered<bool>,
-    /// MCP servers, by name.
+    /// MCP servers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp: BTreeMap<String, Mcp>,
-    /// Plugins.
+    /// Plugins to load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugin: Vec<Plugin>,
-    /// Files with instructions: paths, patterns or addresses.
+    /// Instruction files: paths, glob patterns or URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<String>,
-    /// Slash commands, by name.
+    /// Slash commands by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub command: BTreeMap<String, CommandConfig>,
-    /// More places with skills.
+    /// Additional sources of skills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skills: Option<SkillsConfig>,
-    /// Directories that agents may refer to, by name.
+    /// Directories and repositories that agents may refer to, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub references: BTreeMap<String, Reference>,
-    /// Another word for `references`.
+    /// Alias of `references`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reference: BTreeMap<String, Reference>,
-    /// When and how a long conversation is summarised.
+    /// Summarising of long conversations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
-    /// How much of a tool's output a model is given.
+    /// Limits on the tool output that a model receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_output: Option<ToolOutput>,
-    /// What is done to attachments before a model gets them.
+    /// Processing of attachments before a model receives them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<Attachment>,
-    /// Whether changes to files can be taken back; they can.
+    /// True to take snapshots, so that file changes can be reverted. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<bool>,
-    /// Who may see sessions.
+    /// Sharing of sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// Deprecated: say `share`.
+    /// Deprecated: use `share`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoshare: Option<bool>,
-    /// How the server listens.
+    /// Network settings of the HTTP server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerConfig>,
-    /// Programs that format files after they were changed.
+    /// Programs that format files after a change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formatter: Option<Toggle<Formatter>>,
-    /// Language servers.
+    /// Language servers by name, or a switch for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lsp: Option<Toggle<LanguageServer>>,
-    /// What is not watched for changes.
+    /// File watcher settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watcher: Option<Watcher>,
-    /// The shell that runs commands.
+    /// Shell that runs commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
-    /// What the user is called.
+    /// Display name of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// How much is logged.
+    /// Lowest severity that is logged.
     #[serde(rename = "logLevel", skip_serializing_if = "Option::is_none")]
     pub log_level: Option<LogLevel>,
-    /// What to do about new versions.
+    /// Handling of new versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoupdate: Option<AutoUpdate>,
-    /// An enterprise's own installation.
+    /// A company's own installation of OpenCode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enterprise: Option<Enterprise>,
-    /// Deprecated: how wide a terminal is used.
+    /// Deprecated: width of the terminal UI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
-    /// What is tried out and may change.
+    /// Experimental settings, which may change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<Experimental>,
-    /// Baton: permission rules that nothing overrides; they count in the user's and the administrator's files only.
+    /// Baton: permission rules that nothing overrides. They count only in the user's and the administrator's files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_final: Option<Permission>,
-    /// Baton: what may be spent.
+    /// Baton: spending limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// Baton: when turns go on by themselves.
+    /// Baton: automatic continuation of turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continuation: Option<ContinuationConfig>,
-    /// Baton: what commands may touch.
+    /// Baton: sandbox for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
-    /// Baton: where `webfetch` may go.
+    /// Baton: address restrictions of `webfetch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webfetch: Option<Webfetch>,
-    /// Baton: bounds of waits and repetitions.
+    /// Baton: timeouts and retry limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Baton: other people's agents that are known by name.
+    /// Baton: external agents that Baton supports by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
     /// Baton: agents that speak the Agent Client Protocol, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub acp: AcpAgents,
-    /// Baton: whether what a turn has changed is committed when it ends; it is not unless this says so.
+    /// Baton: true to commit a turn's changes when it ends. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_commit: Option<bool>,
-    /// Baton: who is told outside of what happens, by name.
+    /// Baton: webhooks by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub webhook: BTreeMap<String, Webhook>,
-    /// Baton: chats through which people talk to sessions. It holds tokens, so nobody is shown it.
+    /// Baton: chat services through which users talk to sessions. It holds tokens, so clients never receive it.
     #[serde(default, skip_serializing)]
     pub channels: Option<Extra>,
-    /// Keys this version does not know; secrets are left out when they are sent.
+    /// Keys that this version does not know. Those with secret-like names are not sent to clients.
     #[serde(flatten, serialize_with = "crate::secret::serialize")]
     #[schemars(skip)]
     pub extra: Extra,
@@ -202,14 +201,12 @@ pub struct Config {
 /// The answer of `GET /global/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// It answers, so it is.
     pub healthy: bool,
     /// Version of the server.
     pub version: String,
-    /// Why nothing can be stored at present, for people; absent while all is well. Reading works all the same.
+    /// Reason why the server cannot store anything at present; absent if all is well. Reads work in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -220,7 +217,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_configuration_passes_through_without_its_secrets() {
+    fn secrets_do_not_survive_a_round_trip_of_a_configuration() {
         let config: Config = serde_json::from_value(json!({
             "model": "acme/large", "username": "ada", "apiKey": "sk-0",
             "provider": { "acme": { "options": { "apiKey": "sk-1", "baseURL": "https://acme.test" } } },
@@ -237,7 +234,7 @@ mod tests {
         );
     }
 
-    /// One of everything, as it comes back.
+    /// A configuration with every key.
     fn everything() -> Value {
         let mut all = json!({
             "$schema": "https://opencode.ai/config.json",
@@ -313,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_comes_back_the_same() {
+    fn every_key_survives_a_round_trip() {
         let config: Config = serde_json::from_value(everything()).unwrap();
         assert!(config.extra.is_empty(), "{:?}", config.extra);
         assert_eq!(serde_json::to_value(config).unwrap(), everything());

@@ -1,29 +1,28 @@
-//! Turns that go on by themselves while there is something left to do (Baton's addition).
+//! Automatic continuation: turns that continue while todos are open (Baton's addition).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extra, MessageId, Millis, Rest};
 
-/// What a session knows about going on by itself.
+/// Continuation state of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Continuation {
-    /// Whether its turns go on; the configuration decides if nothing is said.
+    /// True if turns of this session continue automatically. If absent, the configuration decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// The present episode, once a turn has gone on.
+    /// The current episode; absent until a turn has continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episode: Option<Episode>,
-    /// Why it goes on no longer; until the next prompt that a person writes.
+    /// Reason why turns no longer continue. The next user prompt clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Continuation {
-    /// A person has said something new: whatever was counted or stopped is over. Nothing if nothing is left to know.
+    /// Resets the counters and the stop reason after a new user prompt. Returns `None` if nothing is left to store.
     #[must_use]
     pub fn anew(self) -> Option<Self> {
         let anew = Self { episode: None, stopped: None, ..self };
@@ -31,72 +30,71 @@ impl Continuation {
     }
 }
 
-/// The continuations since the last prompt that a person wrote.
+/// The continuations since the last user prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Episode {
-    /// That prompt.
+    /// The user prompt that began the episode.
     pub id: MessageId,
-    /// How often the turn has gone on.
+    /// Number of continuations so far.
     pub rounds: u32,
-    /// How often in a row nothing was achieved.
+    /// Number of consecutive continuations without progress.
     pub stagnant: u32,
-    /// Tokens that the session had used when it began.
+    /// Tokens that the session had used at the start of the episode.
     pub tokens: u64,
-    /// When it began.
+    /// Start of the episode.
     pub started: Millis,
-    /// The fewest open todos it has seen.
+    /// Lowest number of open todos during the episode.
     pub open: u64,
-    /// The most finished todos it has seen.
+    /// Highest number of finished todos during the episode.
     pub done: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Why a turn did not go on although there was something left to do.
+/// Reason why a turn did not continue although todos were open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StopReason {
-    /// Somebody aborted the turn.
+    /// A client aborted the turn.
     Abort,
-    /// Somebody does not want it to go on, or stopped the countdown.
+    /// A client stopped continuation or its countdown.
     Stop,
-    /// A person said something new during the countdown.
+    /// The user sent a new prompt during the countdown.
     Prompt,
-    /// A todo waits for a person.
+    /// A todo waits for the user.
     Blocked,
-    /// A permission or a question waits for a person.
+    /// A permission or question waits for the user.
     Waiting,
-    /// A permission or a question was refused.
+    /// The user refused a permission or question.
     Refused,
     /// The turn failed.
     Error,
-    /// The turn's budget was used up.
+    /// The turn's budget is used up.
     Budget,
-    /// It went on as often as it may.
+    /// The maximum number of continuations is reached.
     Rounds,
-    /// It went on and achieved nothing, as often as it may.
+    /// The maximum number of continuations without progress is reached.
     Stagnant,
-    /// It used as many tokens as it may.
+    /// The token limit is reached.
     Tokens,
-    /// It took as long as it may.
+    /// The time limit is reached.
     Minutes,
-    /// It was told to go on and said nothing.
+    /// The last continuation produced no output.
     Silent,
-    /// The model did not come to an end by itself.
+    /// The model's last answer was cut short.
     Unfinished,
-    /// A reason this version does not know.
+    /// A reason that this version does not know.
     #[serde(other)]
     Unknown,
 }
 
 impl StopReason {
-    /// Whether a person wanted it, who then knows.
+    /// Returns true if the user caused the stop and so needs no notification.
     pub fn is_wanted(self) -> bool {
         matches!(self, Self::Abort | Self::Stop | Self::Prompt)
     }
 
-    /// In words for people: that something is left to do, and why.
+    /// Returns a sentence for users: todos are left, and the reason.
     pub fn describe(self) -> String {
         format!("todos are left: {}", self.because())
     }
@@ -104,11 +102,11 @@ impl StopReason {
     fn because(self) -> &'static str {
         match self {
             Self::Abort => "it was aborted",
-            Self::Stop => "it was told to stop",
-            Self::Prompt => "there is something new to do",
+            Self::Stop => "a client stopped it",
+            Self::Prompt => "there is a new prompt",
             Self::Blocked => "a todo waits for you",
             Self::Waiting => "a request waits for you",
-            Self::Refused => "what it needs was refused",
+            Self::Refused => "a request was refused",
             Self::Error => "it failed",
             Self::Budget => "the budget is used up",
             Self::Rounds => "it went on as often as it may",
@@ -117,37 +115,36 @@ impl StopReason {
             Self::Minutes => "it took as long as it may",
             Self::Silent => "it had nothing to say",
             Self::Unfinished => "its answer was cut short",
-            Self::Unknown => "the server had a reason",
+            Self::Unknown => "unknown reason",
         }
     }
 }
 
-/// Who wanted a turn to go on.
+/// The cause of a continuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The todo list.
+    /// The todo list has open entries.
     Todo,
-    /// A plugin.
+    /// A plugin's hook.
     Hook,
 }
 
-/// Marks the text that a turn goes on with, in its part's metadata.
+/// Marks a generated text that continues a turn. Stored in the metadata of its part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Who wanted it.
     pub source: Source,
-    /// The prompt that a person wrote.
+    /// The user prompt that began the episode.
     pub episode: MessageId,
-    /// Which continuation of the episode it is, from 1.
+    /// Number of the continuation within the episode, starting at 1.
     pub n: u32,
 }
 
 impl Mark {
-    /// The field of the metadata that holds it.
+    /// The metadata field that holds the mark.
     pub const FIELD: &str = "continuation";
 
-    /// Metadata with this mark.
+    /// Returns part metadata with this mark.
     pub fn metadata(&self) -> Extra {
         Extra::from_iter([(Self::FIELD.to_owned(), serde_json::to_value(self).unwrap_or_default())])
     }
@@ -156,20 +153,18 @@ impl Mark {
 /// The body of `POST /session/{id}/continuation`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationInput {
-    /// What to do.
     pub action: ContinuationAction,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What can be done about a session that goes on by itself.
+/// An action on a session's automatic continuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ContinuationAction {
-    /// Do not go on, until a person says something new. A countdown ends at once; a running step goes on to its end.
+    /// Stops continuation until the next user prompt. A countdown ends at once; a running step finishes.
     Stop,
-    /// Forget about an earlier stop, and begin to count anew.
+    /// Clears an earlier stop and resets the counters.
     Resume,
 }
 
@@ -179,7 +174,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_person_switched_outlives_what_they_say() {
+    fn a_new_prompt_keeps_the_switch_and_clears_the_stop_reason() {
         let switched: Continuation =
             serde_json::from_value(json!({ "enabled": false, "stopped": "rounds" })).unwrap();
         assert_eq!(serde_json::to_value(switched.anew()).unwrap(), json!({ "enabled": false }));
@@ -188,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_of_a_newer_version_is_understood_as_one() {
+    fn an_unknown_stop_reason_is_accepted() {
         let newer: StopReason = serde_json::from_value(json!("moonphase")).unwrap();
         assert_eq!(newer, StopReason::Unknown);
     }

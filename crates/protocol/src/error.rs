@@ -1,4 +1,4 @@
-//! What can go wrong inside a turn, in the shape that assistant messages and `session.error` carry.
+//! Errors of a turn, in the form that assistant messages and `session.error` carry.
 
 use std::collections::BTreeMap;
 
@@ -12,128 +12,107 @@ use crate::{Extra, Rest};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", content = "data")]
 pub enum MessageError {
-    /// A provider has no usable key.
+    /// The provider has no usable key.
     #[serde(rename = "ProviderAuthError", rename_all = "camelCase")]
     ProviderAuth {
-        /// The provider.
         #[serde(rename = "providerID")]
         provider_id: String,
-        /// For people.
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// Anything without a name of its own.
+    /// An error without a name of its own.
     #[serde(rename = "UnknownError")]
     Unknown {
-        /// For people.
         message: String,
-        /// Points at the log line with the details.
+        /// Id of the log line with the details.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
     /// Declared by OpenCode, never produced.
     #[serde(rename = "MessageOutputLengthError")]
     OutputLength {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// Somebody stopped the turn.
+    /// A client aborted the turn.
     #[serde(rename = "MessageAbortedError")]
     Aborted {
-        /// For people.
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// The model did not produce the wanted structure.
+    /// The model did not produce the requested structure.
     #[serde(rename = "StructuredOutputError")]
     StructuredOutput {
-        /// For people.
         message: String,
-        /// How often it was asked again.
+        /// Number of additional attempts.
         retries: u32,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// The conversation no longer fits the model.
+    /// The conversation no longer fits into the model's context.
     #[serde(rename = "ContextOverflowError", rename_all = "camelCase")]
     ContextOverflow {
-        /// For people.
         message: String,
-        /// What the provider answered.
+        /// Body of the provider's answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_body: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// The provider refused to answer.
+    /// The provider's content filter stopped the answer.
     #[serde(rename = "ContentFilterError")]
     ContentFilter {
-        /// For people.
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
     /// The provider answered with an error.
     #[serde(rename = "APIError")]
     Api(ApiError),
-    /// A name this version does not know.
+    /// An error name that this version does not know.
     #[serde(untagged)]
-    Other {
-        /// The unknown name.
-        name: String,
-        /// Whatever came with it.
-        data: Value,
-    },
+    Other { name: String, data: Value },
 }
 
 /// A provider's error answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiError {
-    /// For people.
     pub message: String,
-    /// HTTP status, if there was an answer at all.
+    /// HTTP status; absent if the provider did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<u16>,
-    /// Whether asking again may help.
+    /// True if a retry may succeed.
     pub is_retryable: bool,
-    /// Headers of the answer.
+    /// HTTP headers of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<BTreeMap<String, String>>,
     /// Body of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_body: Option<String>,
-    /// More facts, all strings.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl MessageError {
-    /// An error without a name of its own.
+    /// Creates an error without a name of its own.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::Unknown { message: message.into(), reference: None, extra: Rest::NONE }
     }
 
-    /// The error of a turn that somebody stopped.
+    /// The error of a turn that a client aborted.
     pub fn aborted() -> Self {
         Self::Aborted { message: "Aborted".into(), extra: Rest::NONE }
     }
 
-    /// The error of a turn that the server could not finish.
+    /// The error of a turn that a server stop interrupted.
     pub fn interrupted() -> Self {
         Self::Aborted {
             message: "Interrupted: the server stopped before this turn was over".into(),
@@ -141,7 +120,7 @@ impl MessageError {
         }
     }
 
-    /// The sentence for people, where there is one.
+    /// Returns the error text for users.
     pub fn message(&self) -> &str {
         match self {
             Self::ProviderAuth { message, .. }

@@ -1,8 +1,8 @@
-//! Events: what the server tells its clients.
+//! Events that the server publishes to clients.
 //!
-//! An event is *durable* (stored, replayable, framed with an `id:`) or *live* (deltas and connection
-//! chatter, which a snapshot makes up for). OpenCode stores fewer types; making status and requests
-//! durable is what lets a client that was away learn exactly what it missed.
+//! An event is *durable* (stored, replayable, framed with an `id:`) or *live* (deltas and connection events, which
+//! a client recovers by reading the current state). OpenCode stores fewer types; durable status and request events
+//! let a client that reconnects learn exactly what it missed.
 
 mod properties;
 
@@ -20,18 +20,16 @@ use crate::{
 /// An event as `{id, type, properties}`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Event {
-    /// Its id.
     pub id: EventId,
-    /// Its type and properties.
+    /// Type and properties.
     #[serde(flatten)]
     pub body: EventBody,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Event {
-    /// An event of this version.
+    /// Creates an event without unknown fields.
     pub fn new(id: EventId, body: EventBody) -> Self {
         Self { id, body, extra: Rest::NONE }
     }
@@ -39,25 +37,23 @@ impl Event {
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident($wire:literal, $properties:ty, $kind:ident);)*) => {
-        /// Every event type this version knows.
+        /// The event types that this version knows.
         #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
         #[serde(tag = "type", content = "properties")]
         pub enum EventBody {
             $($(#[$doc])* #[serde(rename = $wire)] $name($properties),)*
-            /// A type this version does not know, or a known one in a shape it does not know.
+            /// A type that this version does not know, or a known type in an unknown shape.
             #[serde(untagged)]
             Other {
-                /// The type.
                 #[serde(rename = "type")]
                 kind: String,
-                /// Whatever came with it.
                 #[serde(skip_serializing_if = "Value::is_null")]
                 properties: Value,
             },
         }
 
         impl EventBody {
-            /// The wire name of the type.
+            /// Returns the type's name on the wire.
             pub fn kind(&self) -> &str {
                 match self {
                     $(Self::$name(_) => $wire,)*
@@ -65,7 +61,7 @@ macro_rules! events {
                 }
             }
 
-            /// Whether it is stored and replayed.
+            /// Returns true if the event is stored and replayed.
             pub fn is_durable(&self) -> bool {
                 match self {
                     $(Self::$name(_) => events!(@durable $kind),)*
@@ -76,8 +72,8 @@ macro_rules! events {
             /// Wire names of all known types.
             pub const KINDS: &[&str] = &[$($wire),*];
 
-            /// Reads properties by the type they came with. A stream must outlive one odd event, so
-            /// what does not fit becomes [`EventBody::Other`] with nothing lost.
+            /// Parses properties by event type. One malformed event must not end a stream, so properties that do
+            /// not fit become [`EventBody::Other`], unchanged.
             fn from_wire(kind: String, properties: Value) -> Self {
                 let known = match kind.as_str() {
                     $($wire => <$properties>::deserialize(&properties).map(Self::$name).ok(),)*
@@ -92,69 +88,69 @@ macro_rules! events {
 }
 
 events! {
-    /// A session came to be.
+    /// A session was created.
     SessionCreated("session.created", SessionInfo, durable);
     /// A session changed.
     SessionUpdated("session.updated", SessionInfo, durable);
-    /// A session is gone; children first.
+    /// A session was deleted. Events of its children come first.
     SessionDeleted("session.deleted", SessionInfo, durable);
-    /// Busy, retry or idle.
+    /// The status of a session changed to busy, retry or idle.
     SessionStatus("session.status", StatusChanged, durable);
-    /// Right after every idle status; deprecated by OpenCode, still sent.
+    /// A session became idle. Follows every idle status; deprecated by OpenCode, still sent.
     SessionIdle("session.idle", SessionOnly, durable);
-    /// Something went wrong.
+    /// A session reported an error.
     SessionError("session.error", SessionFailed, durable);
     /// A compaction finished.
     SessionCompacted("session.compacted", SessionOnly, durable);
-    /// What a session changed in the tree.
+    /// The files that a session has changed.
     SessionDiff("session.diff", SessionDiffed, durable);
     /// A message was stored or changed.
     MessageUpdated("message.updated", MessageInfo, durable);
-    /// A message is gone.
+    /// A message was removed.
     MessageRemoved("message.removed", MessageGone, durable);
     /// A part was stored or changed.
     PartUpdated("message.part.updated", PartInfo, durable);
     /// A piece of streamed text.
     PartDelta("message.part.delta", PartDelta, live);
-    /// A part is gone.
+    /// A part was removed.
     PartRemoved("message.part.removed", PartGone, durable);
     /// The todo list was replaced.
     TodoUpdated("todo.updated", TodosReplaced, durable);
-    /// A slash command's turn ended.
+    /// The turn of a slash command ended.
     CommandExecuted("command.executed", CommandDone, durable);
     /// A prompt was accepted and waits for its turn (Baton's addition).
     PromptQueued("prompt.queued", PromptQueued, durable);
-    /// A prompt is being worked on now (Baton's addition).
+    /// A turn took up a prompt (Baton's addition).
     PromptStarted("prompt.started", PromptStarted, durable);
-    /// A prompt will not be worked on any more (Baton's addition).
+    /// A prompt has ended: it was answered, aborted or withdrawn (Baton's addition).
     PromptEnded("prompt.ended", PromptEnded, durable);
-    /// A turn goes on by itself (Baton's addition).
+    /// A turn continues automatically (Baton's addition).
     ContinuationStarted("continuation.started", ContinuationStarted, durable);
-    /// A turn is about to go on by itself, unless somebody stops it (Baton's addition).
+    /// A turn continues automatically after a countdown, unless a client stops it (Baton's addition).
     ContinuationCountdown("continuation.countdown", ContinuationCountdown, durable);
-    /// Something is left to do and the turn does not go on (Baton's addition).
+    /// A turn does not continue although todos are open (Baton's addition).
     ContinuationStopped("continuation.stopped", ContinuationStopped, durable);
-    /// A permission waits for a person.
+    /// A permission waits for the user.
     PermissionAsked("permission.asked", PermissionRequest, durable);
-    /// It waits no longer.
+    /// A permission was answered or withdrawn.
     PermissionReplied("permission.replied", PermissionAnswered, durable);
-    /// A question waits for a person.
+    /// A question waits for the user.
     QuestionAsked("question.asked", QuestionRequest, durable);
-    /// It was answered.
+    /// A question was answered.
     QuestionReplied("question.replied", QuestionAnswered, durable);
-    /// It was dismissed.
+    /// A question was dismissed or withdrawn.
     QuestionRejected("question.rejected", QuestionDismissed, durable);
     /// A tool changed a file.
     FileEdited("file.edited", FileChanged, durable);
-    /// A file changed.
+    /// A file changed on disk.
     FileWatcherUpdated("file.watcher.updated", FileWatched, live);
-    /// Language servers changed.
+    /// The state of a language server changed.
     LspUpdated("lsp.updated", Extra, live);
-    /// An MCP server has other tools now.
+    /// The tools of an MCP server changed.
     McpToolsChanged("mcp.tools.changed", Extra, live);
-    /// A login page could not be opened.
+    /// The browser could not open the login page of an MCP server.
     McpBrowserOpenFailed("mcp.browser.open.failed", Extra, live);
-    /// Another branch is checked out.
+    /// The checked-out branch changed.
     VcsBranchUpdated("vcs.branch.updated", Extra, live);
     /// A terminal was opened.
     PtyCreated("pty.created", Extra, live);
@@ -162,7 +158,7 @@ events! {
     PtyUpdated("pty.updated", Extra, live);
     /// A terminal's program ended.
     PtyExited("pty.exited", Extra, live);
-    /// A terminal is gone.
+    /// A terminal was removed.
     PtyDeleted("pty.deleted", Extra, live);
     /// Remote control of the terminal UI.
     TuiPromptAppend("tui.prompt.append", Extra, live);
@@ -174,31 +170,31 @@ events! {
     TuiSessionSelect("tui.session.select", Extra, live);
     /// A project changed.
     ProjectUpdated("project.updated", Project, live);
-    /// A project has other directories now.
+    /// The directories of a project changed.
     ProjectDirectoriesUpdated("project.directories.updated", Extra, live);
-    /// The program was updated.
+    /// OpenCode was updated.
     InstallationUpdated("installation.updated", Extra, live);
-    /// The program could be updated.
+    /// A new version of OpenCode is available.
     InstallationUpdateAvailable("installation.update-available", Extra, live);
-    /// A worktree can be used.
+    /// A worktree is ready.
     WorktreeReady("worktree.ready", Extra, live);
-    /// A worktree could not be made.
+    /// A worktree could not be created.
     WorktreeFailed("worktree.failed", Extra, live);
-    /// A workspace can be used.
+    /// A workspace is ready.
     WorkspaceReady("workspace.ready", Extra, live);
-    /// A workspace could not be made.
+    /// A workspace could not be created.
     WorkspaceFailed("workspace.failed", Extra, live);
-    /// A workspace changed.
+    /// The status of a workspace changed.
     WorkspaceStatus("workspace.status", Extra, live);
-    /// A directory's instance was closed.
+    /// The instance of a directory was disposed.
     ServerInstanceDisposed("server.instance.disposed", Extra, live);
-    /// All instances were closed.
+    /// All instances were disposed.
     GlobalDisposed("global.disposed", Extra, live);
-    /// The first frame of a stream.
+    /// The first event of every stream.
     ServerConnected("server.connected", Extra, live);
-    /// The connection is alive.
+    /// A periodic sign that the connection is alive.
     ServerHeartbeat("server.heartbeat", Extra, live);
-    /// The cursor a client came with is older than the log: fetch state anew (Baton's addition).
+    /// The client's cursor is older than the log. The client must read the current state again (Baton's addition).
     ServerResync("server.resync", Resync, live);
     /// The model catalogue was refreshed.
     ModelsDevRefreshed("models-dev.refreshed", Extra, live);
@@ -244,7 +240,7 @@ impl<'de> Deserialize<'de> for EventBody {
 }
 
 impl EventBody {
-    /// The session it is about, if it is about one.
+    /// Returns the session that the event concerns, if any.
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
             Self::SessionCreated(it) | Self::SessionUpdated(it) | Self::SessionDeleted(it) => {

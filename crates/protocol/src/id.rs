@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Millis;
 
-/// Ids are opaque to us beyond their prefix, but a client must not make us store a novel as a key.
+/// Maximum length of an id in bytes. Baton only interprets the prefix, but clients choose some ids, and those
+/// become keys in the database.
 pub const MAX_LENGTH: usize = 200;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -21,17 +22,19 @@ const COUNTER_BITS: u32 = 12;
 const TIME_DIGITS: usize = 12;
 const TIME_MASK: u64 = (1 << 48) - 1;
 
-/// How many random bytes one id consumes.
+/// Number of random bytes per id.
 pub const RANDOM_BYTES: usize = 14;
 
-/// A string that is not an id of the wanted kind.
+/// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an id that starts with \"{prefix}\" and has at most {MAX_LENGTH} plain characters was expected")]
+#[error(
+    "expected an id that starts with \"{prefix}\" and has at most {MAX_LENGTH} letters, digits, `_` or `-`"
+)]
 pub struct InvalidId {
     prefix: &'static str,
 }
 
-/// Whether newer ids sort after or before older ones.
+/// Sort order of newer ids relative to older ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Newer ids are larger.
@@ -40,11 +43,11 @@ pub enum Direction {
     Descending,
 }
 
-/// What all id types share.
+/// Properties that all id types share.
 pub trait Id: Sized {
-    /// The prefix before the underscore.
+    /// Prefix before the underscore.
     const PREFIX: &'static str;
-    /// Sort direction of the time part.
+    /// Sort direction of the time digits.
     const DIRECTION: Direction;
     /// Wraps text that is known to be well formed.
     fn from_text(text: String) -> Self;
@@ -65,7 +68,7 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// The id as it appears on the wire.
+            /// Returns the id as it appears on the wire.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -120,27 +123,27 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A conversation with a directory.
+    /// Id of a session.
     SessionId("ses", Descending);
-    /// A user prompt or one step's answer.
+    /// Id of a user message or an assistant message.
     MessageId("msg", Ascending);
-    /// A piece of a message.
+    /// Id of a part of a message.
     PartId("prt", Ascending);
-    /// A permission waiting for a person.
+    /// Id of a permission request.
     PermissionId("per", Ascending);
-    /// A question waiting for a person.
+    /// Id of a question request.
     QuestionId("que", Ascending);
-    /// Something that a person has allowed for good.
+    /// Id of a stored approval.
     ApprovalId("psv", Ascending);
-    /// A terminal with a program on it.
+    /// Id of a terminal.
     PtyId("pty", Ascending);
-    /// A published event.
+    /// Id of an event.
     EventId("evt", Ascending);
 }
 
 impl EventId {
-    /// When it was made, if that was within a year of `near`: an id holds only 36 bits of its millisecond. Ids that
-    /// some other program made up are as old as `near`.
+    /// Returns the creation time, if it is within a year of `near`: an id holds only 36 bits of its millisecond.
+    /// Returns `near` for an id in another program's format.
     pub fn made(&self, near: Millis) -> Millis {
         let digits = self.0.strip_prefix("evt_").and_then(|rest| rest.get(..TIME_DIGITS));
         let Some(bits) = digits.and_then(|digits| Millis::from_str_radix(digits, 16).ok()) else {
@@ -152,8 +155,8 @@ impl EventId {
     }
 }
 
-/// OpenCode checks prefixes only. We also refuse what could never be an id and would hurt in a log line,
-/// a URL or a terminal.
+/// Checks the prefix, the characters and the length. OpenCode checks prefixes only. Other characters are rejected
+/// because they could break a log line, a URL or a terminal.
 fn check(text: &str, prefix: &'static str) -> Result<(), InvalidId> {
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if text.starts_with(prefix) && plain && text.len() <= MAX_LENGTH {
@@ -163,7 +166,7 @@ fn check(text: &str, prefix: &'static str) -> Result<(), InvalidId> {
     }
 }
 
-/// Makes ids. Pure: time and randomness are handed in.
+/// Generates ids. Pure: the caller passes time and randomness.
 #[derive(Debug, Default, Clone)]
 pub struct Ids {
     last: u64,
@@ -171,13 +174,13 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// No id was made yet.
+    /// Creates a generator that has made no id yet.
     pub const fn new() -> Self {
         Self { last: 0, counter: 0 }
     }
 
-    /// The next id of kind `I`. If the clock stands still or runs backwards, the counter keeps the order;
-    /// if the counter runs over its twelve bits it carries into the time part, which stays monotonic.
+    /// Returns the next id of kind `I`. If the clock stands still or runs backwards, the counter keeps the order. A
+    /// counter that exceeds its twelve bits carries into the time digits, which stay monotonic.
     pub fn next<I: Id>(&mut self, now: Millis, random: [u8; RANDOM_BYTES]) -> I {
         let now = u64::try_from(now).unwrap_or(0);
         if now > self.last {
@@ -207,7 +210,7 @@ mod tests {
     const WRAP: Millis = 1 << 36;
 
     #[test]
-    fn an_event_knows_when_it_was_made() {
+    fn an_event_id_yields_its_creation_time() {
         let wrap: Millis = 26 << 36;
         let mut ids = Ids::default();
         for made in [wrap - 5, wrap - 1, wrap, wrap + 7] {
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn has_the_length_and_alphabet_of_opencode() {
+    fn an_id_has_the_length_and_alphabet_of_opencode() {
         let id: MessageId = Ids::default().next(1_794_724_537_447, [255; RANDOM_BYTES]);
         assert_eq!(id.as_str().len(), "msg_".len() + 26);
         assert!(id.as_str().parse::<MessageId>().is_ok());
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_an_id() {
+    fn a_malformed_id_is_rejected() {
         for bad in ["", "msg", "prt_x/../y", "msg\n", "ses_1"] {
             let parsed = bad.parse::<MessageId>();
             assert_eq!(parsed.is_ok(), bad == "msg", "{bad:?}");

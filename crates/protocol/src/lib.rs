@@ -1,10 +1,10 @@
-//! The nouns of Baton: everything that crosses the wire or a room's wall.
+//! The types of Baton: everything that crosses the wire or a crate boundary.
 //!
-//! Field names, id formats and event types are OpenCode's, so that its clients work unchanged. Types
-//! carry an `extra` map: a field this version does not know survives a round trip. This crate has no
-//! clock, no files and no runtime; it is data and the rules that need nothing but data.
+//! Field names, id formats and event types are OpenCode's, so that its clients work unchanged. Types carry an
+//! `extra` map: a field that this version does not know survives a round trip. This crate has no clock, no files
+//! and no runtime.
 
-// The test configuration with every key is one `json!`.
+// The test configuration with every key is one `json!` call.
 #![cfg_attr(test, recursion_limit = "256")]
 
 pub mod agent;
@@ -46,8 +46,8 @@ pub use session::Session;
 pub use status::{EndReason, SessionStatus};
 pub use todo::Todo;
 
-/// Milliseconds since the Unix epoch, as every time on this wire is.
+/// Milliseconds since the Unix epoch. Every time on the wire has this type.
 pub type Millis = i64;
 
-/// Fields of a wire object that this version does not know; kept so that nothing is lost in passing.
+/// Fields of a wire object that this version does not know. Kept so that a round trip loses nothing.
 pub type Extra = serde_json::Map<String, serde_json::Value>;

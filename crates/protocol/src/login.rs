@@ -1,5 +1,5 @@
-//! How to be somebody at a provider, as clients hand it over and as it is kept, which is never sent back; and the ways to
-//! become it.
+//! Credentials for providers, and the login methods that a provider offers. Clients send credentials; the server
+//! never returns them.
 
 use std::collections::BTreeMap;
 
@@ -11,173 +11,162 @@ use crate::{
     config::{Secret, Variables},
 };
 
-/// A key or a login for a provider. It has no `Serialize`, as its secrets have none.
+/// A credential for a provider. It does not implement `Serialize`, because its secrets do not.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Login {
-    /// With a key.
+    /// An API key of the user.
     Api {
-        /// The key.
         key: Secret,
-        /// What else the provider wants to know.
+        /// Additional values that the provider requires.
         #[serde(default)]
         metadata: Variables,
     },
-    /// With a login.
+    /// An OAuth login.
     #[serde(rename_all = "camelCase")]
     Oauth {
-        /// Gets a new `access`.
+        /// Refresh token, with which Baton gets a new `access`.
         refresh: Secret,
-        /// Is sent along.
+        /// Access token, valid until `expires`.
         access: Secret,
-        /// When `access` ends.
+        /// Expiry of `access`.
         expires: Millis,
-        /// Whose login it is.
+        /// Account of the login.
         #[serde(default)]
         account_id: Option<String>,
-        /// Where, if at an enterprise's own installation.
+        /// URL of a company's own installation.
         #[serde(default)]
         enterprise_url: Option<String>,
     },
-    /// With what an organisation's site hands out.
+    /// A token that an organisation's site issues.
     WellKnown {
-        /// The environment variable that the token is for.
+        /// Environment variable that the token is for.
         key: String,
-        /// The token.
         token: Secret,
     },
 }
 
 impl Login {
-    /// A key and nothing else.
+    /// Creates an API key credential without metadata.
     pub fn api(key: impl Into<String>) -> Self {
         Self::Api { key: Secret::new(key), metadata: Variables::default() }
     }
 }
 
-/// A way to log in to a provider.
+/// A login method of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginMethod {
-    /// With a browser or with a key.
     pub r#type: LoginKind,
-    /// For people.
+    /// Name that clients display.
     pub label: String,
-    /// What is asked before.
+    /// Questions to answer before the login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<Vec<LoginPrompt>>,
 }
 
-/// How somebody logs in.
+/// Kind of a login method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginKind {
-    /// With a browser.
+    /// A login in the browser.
     Oauth,
-    /// With a key.
+    /// The user enters an API key.
     Api,
 }
 
-/// Something that is asked before somebody logs in.
+/// A question that the user answers before a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum LoginPrompt {
-    /// A text.
+    /// The user enters a text.
     Text {
-        /// What the answer is called.
+        /// Name of the answer in `inputs`.
         key: String,
-        /// For people.
         message: String,
-        /// What an answer might look like.
+        /// Example of an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         placeholder: Option<String>,
-        /// When it is asked.
+        /// Condition under which the client asks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<LoginRule>,
     },
-    /// One of several.
+    /// The user selects an option.
     Select {
-        /// What the answer is called.
+        /// Name of the answer in `inputs`.
         key: String,
-        /// For people.
         message: String,
-        /// The answers there are.
+        /// The possible answers.
         options: Vec<LoginOption>,
-        /// When it is asked.
+        /// Condition under which the client asks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<LoginRule>,
     },
 }
 
-/// One of several answers.
+/// A possible answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginOption {
-    /// For people.
     pub label: String,
-    /// The answer.
     pub value: String,
-    /// More for people.
+    /// Additional explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// When something is asked: depending on an earlier answer.
+/// Condition for a question: a comparison with an earlier answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginRule {
-    /// What the earlier answer is called.
+    /// Name of the earlier answer.
     pub key: String,
-    /// Whether it has to be the same.
     pub op: LoginComparison,
-    /// As what.
     pub value: String,
 }
 
-/// Whether two answers have to be the same.
+/// Comparison in a [`LoginRule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginComparison {
-    /// They have to be the same.
+    /// The answer equals the value.
     Eq,
-    /// They must not be.
+    /// The answer differs from the value.
     Neq,
 }
 
-/// Begins a login.
+/// Starts a login.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct LoginBegin {
-    /// Which of the provider's ways to log in, counted from zero.
+    /// Index of the login method, starting at 0.
     pub method: u32,
-    /// What was asked before, and answered.
+    /// Answers to the method's questions, by name.
     #[serde(default)]
     pub inputs: Option<BTreeMap<String, Secret>>,
 }
 
-/// Where somebody has to go to log in.
+/// Instructions for the user to continue a login in the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Authorization {
-    /// The address.
+    /// URL that the user opens.
     pub url: String,
-    /// How it ends.
     pub method: AuthorizationMethod,
-    /// For people.
     pub instructions: String,
 }
 
-/// How a login ends.
+/// Completion of a browser login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthorizationMethod {
-    /// By itself.
+    /// The login completes without further input.
     Auto,
-    /// With a code that somebody brings back.
+    /// The user copies a code back.
     Code,
 }
 
 /// Completes a login.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct LoginComplete {
-    /// Which of the provider's ways to log in, counted from zero.
+    /// Index of the login method, starting at 0.
     pub method: u32,
-    /// What somebody brought back.
+    /// The code that the user copied; absent for `auto`.
     #[serde(default)]
     pub code: Option<Secret>,
 }

@@ -1,73 +1,65 @@
-//! MCP servers as clients see them.
+//! MCP servers in answers to clients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Rest, config};
 
-/// How it is with an MCP server.
+/// State of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum McpStatus {
-    /// It can be used.
+    /// The server is connected.
     Connected,
-    /// It is switched off.
+    /// The configuration disables the server.
     Disabled,
-    /// It cannot be used.
+    /// The connection failed.
     Failed {
-        /// Why not, and what to do about it.
+        /// Cause and remedy.
         error: String,
     },
-    /// It wants somebody to log in.
+    /// The server requires a login.
     NeedsAuth {
-        /// What to do about it. OpenCode has no such field.
+        /// Remedy. OpenCode has no such field.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// It wants a client that it knows.
+    /// The server requires a registered OAuth client.
     NeedsClientRegistration {
-        /// Why, and what to do about it.
+        /// Cause and remedy.
         error: String,
     },
 }
 
-/// Something an MCP server lets others read.
+/// A resource that an MCP server offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResource {
-    /// What it is called.
     pub name: String,
-    /// Its address, which means something to that server only.
+    /// URI, which only that server can resolve.
     pub uri: String,
-    /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The server.
+    /// Name of the MCP server.
     pub client: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// The body of `POST /mcp`: a server to use from now on, until the program ends.
+/// The body of `POST /mcp`: an MCP server to add until Baton stops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct McpAdd {
-    /// What it is called.
     pub name: String,
-    /// Where it is.
     pub config: McpTarget,
 }
 
-/// An MCP server to start or to call.
+/// An MCP server to start as a program or to call at a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum McpTarget {
-    /// To start.
     Local(config::McpLocal),
-    /// To call.
     Remote(config::McpRemote),
 }
 
@@ -87,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_has_opencodes_shapes() {
+    fn a_status_has_the_shapes_of_opencode() {
         let error = || "no".to_owned();
         let shapes: [(McpStatus, Value); 6] = [
             (McpStatus::Connected, json!({ "status": "connected" })),

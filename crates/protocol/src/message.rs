@@ -1,4 +1,4 @@
-//! Messages: what the user said, and one assistant message per step.
+//! Messages: one per user prompt and one per step of the answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,17 @@ use crate::{
     session::Tokens,
 };
 
-/// A message, by who said it.
+/// A message, by role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Message {
-    /// A prompt.
+    /// A prompt of the user or a generated one.
     User(Box<UserMessage>),
     /// One step of an answer.
     Assistant(Box<AssistantMessage>),
 }
 
 impl Message {
-    /// Its id.
     pub fn id(&self) -> &MessageId {
         match self {
             Self::User(message) => &message.id,
@@ -28,7 +27,6 @@ impl Message {
         }
     }
 
-    /// The session it belongs to.
     pub fn session_id(&self) -> &SessionId {
         match self {
             Self::User(message) => &message.session_id,
@@ -36,7 +34,6 @@ impl Message {
         }
     }
 
-    /// When it was created.
     pub fn created(&self) -> Millis {
         match self {
             Self::User(message) => message.time.created,
@@ -44,170 +41,152 @@ impl Message {
         }
     }
 
-    /// The key messages are ordered by. Ids alone do not do: their time part wraps (see [`crate::id`]).
+    /// Returns the sort key of messages. Ids alone do not suffice: their time digits wrap (see [`crate::id`]).
     pub fn order(&self) -> (Millis, &MessageId) {
         (self.created(), self.id())
     }
 }
 
-/// A message with its parts, as listings return it.
+/// A message with its parts, as lists return it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageWithParts {
-    /// The message.
     pub info: Message,
-    /// Its parts, in order of their ids.
+    /// Parts in order of their ids.
     pub parts: Vec<Part>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl MessageWithParts {
-    /// A message with its parts.
+    /// Creates a message without unknown fields.
     pub fn new(info: Message, parts: Vec<Part>) -> Self {
         Self { info, parts, extra: Rest::NONE }
     }
 }
 
-/// A prompt.
+/// A prompt of the user or a generated one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserMessage {
-    /// Its id; the client may choose it.
+    /// Id. The client may choose it.
     pub id: MessageId,
-    /// The session it belongs to.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// When it was accepted.
     pub time: UserTime,
-    /// The agent that is to answer.
+    /// Agent that answers.
     pub agent: String,
-    /// The model that is to answer.
+    /// Model that answers.
     pub model: ModelRef,
-    /// The wanted form of the answer.
+    /// Requested format of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<OutputFormat>,
-    /// What the turn changed.
+    /// Changes that the turn made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<UserSummary>,
-    /// Extra system prompt.
+    /// Addition to the system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Tools switched on or off (deprecated by OpenCode).
+    /// Enables or disables tools by name (deprecated by OpenCode).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<std::collections::BTreeMap<String, bool>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl UserMessage {
-    /// The field (Baton's addition) by which a message that no person wrote names the prompt it continues.
+    /// Field of a generated message that names the prompt it continues (Baton's addition).
     pub const CONTINUES: &str = "continues";
 
-    /// The field (Baton's addition) that says where a prompt came from that was not written out.
+    /// Field with the origin of a prompt that the user did not type (Baton's addition).
     pub const ORIGIN: &str = "origin";
 
-    /// Where the prompt came from, if a person did not write it out.
+    /// Returns the origin of the prompt; `None` if the user typed it.
     pub fn origin(&self) -> Option<Origin> {
         serde_json::from_value(self.extra.get(Self::ORIGIN)?.clone()).ok()
     }
 
-    /// The prompt whose turn this message continues; nothing if a person wrote it.
+    /// Returns the prompt whose turn this message continues; `None` for a user prompt.
     pub fn continues(&self) -> Option<MessageId> {
         self.extra.get(Self::CONTINUES)?.as_str()?.parse().ok()
     }
 }
 
-/// Where a prompt came from that was not written out.
+/// Origin of a prompt that the user did not type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Origin {
     /// A slash command.
     Command {
-        /// Its name, without the slash.
+        /// Name without the slash.
         name: String,
-        /// What was written after it.
+        /// Text after the name.
         arguments: String,
     },
-    /// A command line that a person ran.
-    Shell {
-        /// The command line.
-        command: String,
-    },
-    /// The agent itself, which began to work unasked.
+    /// A shell command of the user.
+    Shell { command: String },
+    /// The agent began to work without a prompt.
     Wake,
 }
 
-/// When a prompt was accepted.
+/// Times of a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserTime {
-    /// Accepted.
+    /// Time at which the server accepted the prompt.
     pub created: Millis,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A model as prompts name it.
+/// Reference to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ModelRef {
-    /// Provider id.
     #[serde(rename = "providerID")]
     pub provider_id: String,
     /// Model id within the provider.
     #[serde(rename = "modelID")]
     pub model_id: String,
-    /// Variant, if one was chosen.
+    /// Variant; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl ModelRef {
-    /// A model without a variant.
+    /// Creates a reference without a variant.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider_id: provider.into(), model_id: model.into(), variant: None, extra: Rest::NONE }
     }
 }
 
-/// The wanted form of an answer.
+/// Format of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputFormat {
-    /// Plain text.
+    /// Plain text, the default.
     Text {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// An object that fits a schema.
+    /// An object that fits a JSON schema.
     JsonSchema {
-        /// The schema.
         schema: Extra,
-        /// Declared by OpenCode, unused.
+        /// Number of additional attempts when an answer does not fit the schema.
         #[serde(rename = "retryCount", default, skip_serializing_if = "Option::is_none")]
         retry_count: Option<u32>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
 }
 
-/// What the turn of a prompt changed.
+/// Changes that the turn of a prompt made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct UserSummary {
-    /// Short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The changes.
     #[serde(default)]
     pub diffs: Vec<FileDiff>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -215,106 +194,98 @@ pub struct UserSummary {
 /// One step of an answer: one model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantMessage {
-    /// Its id.
     pub id: MessageId,
-    /// The session it belongs to.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The user message it answers.
+    /// The user message that the step answers.
     #[serde(rename = "parentID")]
     pub parent_id: MessageId,
-    /// When it was opened and closed.
     pub time: AssistantTime,
     /// Model id within the provider.
     #[serde(rename = "modelID")]
     pub model_id: String,
-    /// Provider id.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// The agent's name again, for old clients.
+    /// Name of the agent again, for old clients.
     pub mode: String,
-    /// The agent that answers.
+    /// Agent that answers.
     pub agent: String,
-    /// Where it works.
+    /// Directories of the agent.
     pub path: MessagePath,
-    /// Cost of this step.
+    /// Cost of the step.
     pub cost: Number,
-    /// Tokens of this step.
+    /// Tokens of the step.
     pub tokens: Tokens,
-    /// Variant, if one was chosen.
+    /// Variant; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// True for the output of a compaction.
+    /// True if the message is the summary of a compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<bool>,
-    /// Structured output, if asked for.
+    /// Structured output, if the prompt asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
-    /// Why the model stopped.
+    /// Reason why the model stopped; absent while the step runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<Finish>,
-    /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageError>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl AssistantMessage {
-    /// Whether it is a summary that was completed, and so stands for the messages before it.
+    /// Returns true if the message is a finished summary, which replaces the messages before it.
     pub fn is_summary(&self) -> bool {
         self.summary == Some(true) && self.finish.is_some() && self.error.is_none()
     }
 }
 
-/// When a step was opened and closed.
+/// Times of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantTime {
-    /// Opened.
+    /// Start of the step.
     pub created: Millis,
-    /// Closed.
+    /// End of the step; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// Where an agent works.
+/// Directories of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessagePath {
     /// Working directory.
     pub cwd: String,
-    /// Worktree root.
+    /// Root of the worktree.
     pub root: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl MessagePath {
-    /// A working directory in a worktree.
+    /// Creates a path without unknown fields.
     pub fn new(cwd: impl Into<String>, root: impl Into<String>) -> Self {
         Self { cwd: cwd.into(), root: root.into(), extra: Rest::NONE }
     }
 }
 
-/// Why a model stopped.
+/// Reason why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finish {
-    /// It was done.
+    /// The answer is complete.
     Stop,
-    /// It wants tools run.
+    /// The model calls tools.
     ToolCalls,
-    /// It hit its output limit.
+    /// The model reached its output limit.
     Length,
-    /// It refused.
+    /// The provider's content filter stopped the answer.
     ContentFilter,
-    /// It failed.
+    /// The provider reported an error.
     Error,
-    /// It did not say, or said something new.
+    /// The provider gave no reason or an unknown one.
     #[serde(other)]
     Unknown,
 }

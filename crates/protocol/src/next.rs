@@ -1,7 +1,7 @@
-//! The newer wire under `/api`: the same sessions and messages in the shapes OpenCode's second interface gives them.
+//! The newer interface under `/api`: the same sessions and messages in other shapes.
 //!
-//! Nothing here is stored. Every type is made from the nouns of the older wire when a client asks, so both
-//! interfaces show the same conversation and neither can drift away from what happened.
+//! Nothing here is stored. The server builds every value from the types of the older interface when a client asks,
+//! so both interfaces always agree.
 
 mod catalogue;
 mod event;
@@ -23,11 +23,10 @@ pub use prompt::{Admitted, AgentMention, Attachment, NextPrompt, Prompt, PromptR
 pub use request::{NextPermission, PermissionSource};
 pub use session::{Active, Location, NextModel, NextRevert, NextSession, NextSessionInput, Spent};
 
-/// An answer under `/api`: what was asked for, in an envelope.
+/// An answer under `/api`: the result in an envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{T}Answer")]
 pub struct Data<T> {
-    /// What was asked for.
     pub data: T,
 }
 
@@ -35,19 +34,18 @@ pub struct Data<T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub struct Page<T> {
-    /// The entries.
     pub data: Vec<T>,
-    /// How to get the neighbouring pages.
+    /// Cursors of the neighbouring pages.
     pub cursor: Cursors,
 }
 
-/// How to get the neighbouring pages; opaque to clients.
+/// Cursors of the neighbouring pages. Clients must not interpret them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cursors {
-    /// The page before, if there is one.
+    /// Absent on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// The page after, if there is one.
+    /// Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

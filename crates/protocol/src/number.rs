@@ -1,14 +1,14 @@
-//! Numbers as JavaScript prints them: a whole number has no fraction, nothing is `NaN`.
+//! Numbers in JavaScript's notation: integers have no fraction, and `NaN` does not occur.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A JSON number (a cost, mostly). `0.0` is written `0`, as OpenCode's clients are used to.
+/// A JSON number, usually a cost. `0.0` is written as `0`, as OpenCode's clients expect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, JsonSchema)]
 #[serde(transparent)]
 pub struct Number(pub f64);
 
-/// The largest integer a double holds exactly; beyond it a fraction-free form would lie.
+/// The largest integer that a double represents exactly. Larger values are written with a fraction.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 impl Serialize for Number {
@@ -30,12 +30,12 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// Adds as on paper, to a trillionth: a sum of costs is what a person gets who adds the same costs.
+/// Rounds a sum to 12 decimal places, so that sums of costs show no binary rounding errors.
 impl std::ops::AddAssign for Number {
     fn add_assign(&mut self, other: Self) {
         const TRILLION: f64 = 1e12;
         let sum = (self.0 + other.0) * TRILLION;
-        // Beyond what a double holds exactly there is nothing to round.
+        // A double has no spare precision to round beyond this range.
         self.0 = if sum.abs() <= MAX_SAFE { sum.round() / TRILLION } else { self.0 + other.0 };
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_like_javascript() {
+    fn a_number_prints_as_in_javascript() {
         let shown =
             [0.0, 3.0, 0.008, -1.5, f64::NAN].map(|value| serde_json::to_string(&Number(value)).unwrap());
         assert_eq!(shown, ["0", "3", "0.008", "-1.5", "0"]);

@@ -14,54 +14,52 @@ use crate::{
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Its id; parts of a message are ordered by it.
+    /// Id. Parts of a message are ordered by it.
     pub id: PartId,
-    /// The session it belongs to.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The message it belongs to.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// What it holds.
+    /// Type and content.
     #[serde(flatten)]
     pub body: PartBody,
 }
 
-/// What a part holds.
+/// Content of a part, by type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PartBody {
-    /// Words.
+    /// A text of the user or the model.
     Text(TextPart),
-    /// The model's thinking.
+    /// Reasoning of the model.
     Reasoning(ReasoningPart),
-    /// A tool call and what came of it.
+    /// A tool call and its result.
     Tool(Box<ToolPart>),
     /// The start of a model call.
     StepStart(StepStartPart),
     /// The end of a model call.
     StepFinish(StepFinishPart),
-    /// Files a step changed.
+    /// Files that a step changed.
     Patch(PatchPart),
-    /// An attachment.
+    /// An attached file.
     File(FilePart),
     /// A mention of an agent.
     Agent(AgentPart),
-    /// A command that became a subagent's task.
+    /// A task for a subagent.
     Subtask(SubtaskPart),
-    /// A request to compact the conversation.
+    /// A request to summarise the conversation.
     Compaction(CompactionPart),
     /// Declared by OpenCode, never written.
     Retry(RetryPart),
     /// Declared by OpenCode, never written.
     Snapshot(SnapshotPart),
-    /// A type this version does not know.
+    /// A type that this version does not know.
     #[serde(untagged)]
     Other(Extra),
 }
 
 impl Part {
-    /// The text of a text or reasoning part.
+    /// Returns the text of a text or reasoning part.
     pub fn text(&self) -> Option<&str> {
         match &self.body {
             PartBody::Text(part) => Some(&part.text),
@@ -70,7 +68,7 @@ impl Part {
         }
     }
 
-    /// Replaces the text of a text or reasoning part; other parts have none.
+    /// Replaces the text of a text or reasoning part. Does nothing to other parts.
     pub fn set_text(&mut self, text: String) {
         match &mut self.body {
             PartBody::Text(part) => part.text = text,
@@ -79,10 +77,10 @@ impl Part {
         }
     }
 
-    /// Whether something more is expected to happen to this part.
+    /// Returns true if the part may still change: a text that streams, or a tool call that has not ended.
     pub fn is_open(&self) -> bool {
         match &self.body {
-            // A user's text has no time at all: it was never open.
+            // A user's text has no time and is never open.
             PartBody::Text(part) => part.time.as_ref().is_some_and(|time| time.end.is_none()),
             PartBody::Reasoning(part) => part.time.end.is_none(),
             PartBody::Tool(part) => matches!(part.state, ToolState::Pending(_) | ToolState::Running(_)),
@@ -91,105 +89,96 @@ impl Part {
     }
 }
 
-/// Start and end of a streamed part.
+/// Start and end of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartTime {
-    /// Began.
     pub start: Millis,
-    /// Ended; absent while it streams.
+    /// Absent while the part is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Millis>,
-    /// When its output was dropped from the model's view.
+    /// Time at which a tool's output was dropped from the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl PartTime {
-    /// Began now, not ended.
+    /// Creates a time without an end.
     pub fn started(start: Millis) -> Self {
         Self { start, end: None, compacted: None, extra: Extra::new() }
     }
 
-    /// Began and ended.
+    /// Creates a time with start and end.
     pub fn span(start: Millis, end: Millis) -> Self {
         Self { end: Some(end), ..Self::started(start) }
     }
 }
 
-/// Words.
+/// A text of the user or the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TextPart {
-    /// The words.
     pub text: String,
-    /// Written by the server, still sent to the model.
+    /// True if the server generated the text. The model still receives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<bool>,
-    /// Never sent to the model.
+    /// True if the model does not receive the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<bool>,
-    /// Absent for what a user said.
+    /// Absent for texts of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<PartTime>,
-    /// Opaque to us.
+    /// Provider metadata, which Baton does not interpret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// The model's thinking.
+/// Reasoning of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReasoningPart {
-    /// The words.
     pub text: String,
-    /// Began and ended.
     pub time: PartTime,
-    /// Signatures that the provider wants back.
+    /// Provider metadata, such as signatures that later requests must repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A tool call.
+/// A tool call and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolPart {
-    /// The model's id of the call.
+    /// The model's call id.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
-    /// How far it got.
     pub state: ToolState,
-    /// `providerExecuted` when the provider ran it.
+    /// Contains `providerExecuted` if the provider ran the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// How far a tool call got.
+/// State of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ToolState {
-    /// The model is still writing its input.
+    /// The model is still writing the input.
     Pending(ToolPending),
-    /// It runs.
+    /// The tool is running.
     Running(ToolRunning),
-    /// It worked.
+    /// The tool succeeded.
     Completed(ToolCompleted),
-    /// It did not.
+    /// The tool failed.
     Error(ToolFailed),
 }
 
 impl ToolState {
-    /// The input, as far as it is known.
+    /// Returns the input, as far as it is known.
     pub fn input(&self) -> &Extra {
         match self {
             Self::Pending(state) => &state.input,
@@ -200,72 +189,62 @@ impl ToolState {
     }
 }
 
-/// The model is still writing the input.
+/// State of a call whose input the model is still writing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolPending {
-    /// Always empty.
+    /// Always empty, as in OpenCode.
     pub input: Extra,
-    /// Always empty.
+    /// Always empty, as in OpenCode.
     #[serde(default)]
     pub raw: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// The tool runs.
+/// State of a running tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolRunning {
-    /// What it was called with.
     pub input: Extra,
-    /// For people.
+    /// Short description for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Progress, by tool.
+    /// Progress, in a form that depends on the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Began.
     pub time: PartTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// The tool worked.
+/// State of a tool that succeeded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCompleted {
-    /// What it was called with.
     pub input: Extra,
-    /// What the model gets to see.
+    /// Result for the model.
     pub output: String,
-    /// For people.
+    /// Short description for users.
     pub title: String,
-    /// Facts, by tool.
+    /// Details, in a form that depends on the tool.
     #[serde(default)]
     pub metadata: Extra,
-    /// Began and ended.
     pub time: PartTime,
-    /// Files it produced.
+    /// Files that the tool produced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<Part>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// The tool failed, was refused or was cut short.
+/// State of a tool that failed, or that the user refused or aborted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolFailed {
-    /// What it was called with.
     pub input: Extra,
-    /// What the model gets to see.
+    /// Error text for the model.
     pub error: String,
-    /// `interrupted: true` when it was cut short.
+    /// Contains `interrupted: true` if the call was aborted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Began and ended.
     pub time: PartTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -273,10 +252,9 @@ pub struct ToolFailed {
 /// The start of a model call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepStartPart {
-    /// Tree before the step.
+    /// Snapshot of the working tree before the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -284,46 +262,38 @@ pub struct StepStartPart {
 /// The end of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepFinishPart {
-    /// Why the model stopped.
     pub reason: Finish,
-    /// Tree after the step.
+    /// Snapshot of the working tree after the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// What it cost.
     pub cost: Number,
-    /// What it used.
     pub tokens: Tokens,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// Files a step changed.
+/// Files that a step changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PatchPart {
-    /// Tree before the step.
+    /// Snapshot of the working tree before the step.
     pub hash: String,
     /// Absolute paths.
     pub files: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// An attachment.
+/// An attached file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FilePart {
-    /// Media type.
     pub mime: String,
-    /// Shown name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// `data:`, `file:` or `http`.
+    /// A `data:`, `file:` or `http:` URL.
     pub url: String,
-    /// Where in the prompt it was mentioned: a `file`, a `symbol` or an MCP `resource`.
+    /// Position of the mention in the prompt: a `file`, a `symbol` or an MCP `resource`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -331,48 +301,45 @@ pub struct FilePart {
 /// A mention of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentPart {
-    /// The agent.
+    /// Name of the agent.
     pub name: String,
-    /// Where in the prompt it was mentioned.
+    /// Position of the mention in the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A command that became a subagent's task.
+/// A task for a subagent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubtaskPart {
-    /// What the subagent is told.
+    /// Prompt for the subagent.
     pub prompt: String,
-    /// For people.
+    /// Short description for users.
     pub description: String,
-    /// The subagent.
+    /// Name of the subagent.
     pub agent: String,
-    /// Its model, if not its own.
+    /// Model, if it differs from the subagent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// The command it came from.
+    /// Name of the slash command that created the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A request to compact the conversation.
+/// A request to summarise the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionPart {
-    /// Asked for by the server, not the person.
+    /// True if the server requested it, false if the user did.
     pub auto: bool,
-    /// Because the provider said the context is full.
+    /// True if the provider reported a full context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<bool>,
-    /// First message that is kept as it is.
+    /// First message that stays verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_start_id: Option<MessageId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -380,13 +347,10 @@ pub struct CompactionPart {
 /// Declared by OpenCode, never written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryPart {
-    /// Which attempt failed.
+    /// Number of the failed attempt.
     pub attempt: u32,
-    /// How.
     pub error: ApiErrorPart,
-    /// When.
     pub time: RetryTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -394,21 +358,17 @@ pub struct RetryPart {
 /// An [`ApiError`] in its `{name, data}` shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiErrorPart {
-    /// `APIError`.
+    /// Always `APIError`.
     pub name: String,
-    /// The error.
     pub data: ApiError,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// When an attempt failed.
+/// Time of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryTime {
-    /// When.
     pub created: Millis,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -416,9 +376,8 @@ pub struct RetryTime {
 /// Declared by OpenCode, never written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotPart {
-    /// A tree.
+    /// Snapshot of the working tree.
     pub snapshot: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -5,74 +5,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extra, Millis, Rest};
 
-/// A worktree that sessions belong to.
+/// A project: the worktree that sessions belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Project {
     /// Stable for the same repository; `global` outside any.
     pub id: String,
     /// Absolute path of the worktree; `/` for `global`.
     pub worktree: String,
-    /// `git`, if it is a repository.
+    /// `git` for a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcs: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How it looks in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<ProjectIcon>,
-    /// What to run for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<ProjectCommands>,
-    /// When things happened.
     pub time: ProjectTime,
-    /// Extra worktrees.
+    /// Directories of additional worktrees.
     #[serde(default)]
     pub sandboxes: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// How a project looks in lists.
+/// Icon of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectIcon {
-    /// Where a picture is.
+    /// URL of the icon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// A picture that a person chose instead.
+    /// Icon that the user chose instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#override: Option<String>,
-    /// Its colour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
 }
 
-/// What to run for a project.
+/// Commands of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectCommands {
-    /// In every new worktree.
+    /// Command that runs in every new worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
 }
 
-/// What a person said about a project; also the body of `PATCH /project/{id}`. Everything else about a project
-/// follows from its directory and its sessions.
+/// Settings of a project that the user can change; also the body of `PATCH /project/{id}`. All other fields of a
+/// project follow from its directory and sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectNote {
-    /// Shown name.
+    /// Name that clients display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How it looks in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<ProjectIcon>,
-    /// What to run for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<ProjectCommands>,
 }
 
 impl ProjectNote {
-    /// Takes over what was said anew. Empty text takes back what was said before.
+    /// Applies the fields that `newer` sets. An empty text removes the old value.
     pub fn amend(&mut self, newer: Self) {
         fn text(old: &mut Option<String>, new: Option<String>) {
             if let Some(new) = new {
@@ -95,17 +88,15 @@ impl ProjectNote {
     }
 }
 
-/// When things happened to a project.
+/// Times of a project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectTime {
-    /// First seen.
     pub created: Millis,
-    /// Last used.
+    /// Time of the last use.
     pub updated: Millis,
-    /// Set up by `/init`.
+    /// Time at which `/init` ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized: Option<Millis>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -113,17 +104,16 @@ pub struct ProjectTime {
 /// The answer of `GET /path`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Paths {
-    /// The user's home.
+    /// Home directory of the user.
     pub home: String,
-    /// Where state is kept.
+    /// Directory of Baton's state.
     pub state: String,
-    /// Where configuration is kept.
+    /// Directory of the user's configuration.
     pub config: String,
-    /// The worktree of the request's directory.
+    /// Worktree of the call's directory.
     pub worktree: String,
-    /// The request's directory.
+    /// Directory of the call.
     pub directory: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -131,20 +121,18 @@ pub struct Paths {
 /// A change of one file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileDiff {
-    /// Path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Unified diff.
+    /// Unified diff of the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// Lines added.
+    /// Number of added lines.
     pub additions: u64,
-    /// Lines removed.
+    /// Number of removed lines.
     pub deletions: u64,
     /// `added`, `deleted` or `modified`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -160,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_amended_field_by_field_and_empty_text_takes_back() {
+    fn a_note_is_amended_by_field_and_an_empty_text_removes_a_value() {
         let mut said = ProjectNote::default();
         said.amend(note(json!({ "name": "Thing", "icon": { "color": "red", "url": "a" } })));
         said.amend(note(json!({ "icon": { "url": "" }, "commands": { "start": "make" } })));

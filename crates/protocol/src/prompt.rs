@@ -1,4 +1,4 @@
-//! Prompts as clients send them, and what becomes of them.
+//! Bodies of calls that clients make: prompts, commands, sessions and changes to them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,47 +13,46 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptInput {
-    /// Chosen by the client; sending the same one again changes nothing.
+    /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The model that is to answer.
+    /// Model that answers. Default: the agent's, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// The agent that is to answer.
+    /// Agent that answers. Default: the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Store the message, run nothing.
+    /// True to store the message without a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reply: Option<bool>,
-    /// Tools switched on or off (deprecated by OpenCode).
+    /// Enables or disables tools by name (deprecated by OpenCode).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<std::collections::BTreeMap<String, bool>>,
-    /// The wanted form of the answer.
+    /// Requested format of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<OutputFormat>,
-    /// Extra system prompt.
+    /// Addition to the system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Variant of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// What to do with it while a turn is running (Baton's addition).
+    /// Delivery while a turn is running (Baton's addition).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
-    /// What is said.
+    /// Content of the prompt.
     pub parts: Vec<PartInput>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl PromptInput {
-    /// A prompt of nothing but words.
+    /// Creates a prompt with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::of(PartInputBody::Text(TextPart { text: text.into(), ..TextPart::default() }))
     }
 
-    /// A prompt whose turn does nothing but summarise the conversation, after what runs already.
+    /// Creates a prompt whose turn only summarises the conversation. It waits until the running turn ends.
     pub fn compaction(auto: bool) -> Self {
         let part = CompactionPart { auto, overflow: None, tail_start_id: None, extra: Extra::new() };
         Self { delivery: Some(Delivery::Queue), ..Self::of(PartInputBody::Compaction(part)) }
@@ -79,26 +78,25 @@ impl PromptInput {
 /// The body of `POST /session/{id}/command`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandInput {
-    /// Chosen by the client; sending the same one again changes nothing.
+    /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The agent that is to answer, unless the command names one.
+    /// Agent that answers, unless the command names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model that is to answer, as `provider/model`, unless the command names one.
+    /// Model that answers, as `provider/model`, unless the command names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Variant of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// The command's name, without the slash.
+    /// Name of the command without the slash.
     pub command: String,
-    /// What was written after it.
+    /// Text after the name.
     pub arguments: String,
-    /// What comes with it.
+    /// Attachments and mentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartInput>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -106,58 +104,55 @@ pub struct CommandInput {
 /// The body of `POST /session/{id}/shell`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShellInput {
-    /// Chosen by the client; sending the same one again changes nothing.
+    /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The agent in whose name it is shown.
+    /// Agent to which the messages are attributed.
     pub agent: String,
-    /// The model in whose name it is shown.
+    /// Model to which the messages are attributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// The command line.
     pub command: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What to do with a prompt that arrives while a turn is running.
+/// Handling of a prompt that arrives while a turn is running.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Delivery {
-    /// Join the running turn at its next step; if it is on its final answer, come right after it.
+    /// Joins the running turn at its next step. If the turn is on its last step, it continues with the prompt.
     #[default]
     Steer,
-    /// Wait until the running answer is finished, then be answered on its own.
+    /// Waits until the running answer is complete, then starts its own.
     Queue,
 }
 
-/// A part as a client sends it: no session, no message, the id optional.
+/// A part as a client sends it: without session and message; the id is optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartInput {
-    /// Chosen by the client, or by the server.
+    /// Id. The server generates one if the client does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<PartId>,
-    /// What it holds.
+    /// Type and content.
     #[serde(flatten)]
     pub body: PartInputBody,
 }
 
-/// What a client may put into a prompt.
+/// Content of a part that a client sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum PartInputBody {
-    /// Words.
     Text(TextPart),
-    /// An attachment.
     File(FilePart),
     /// A mention of an agent.
     Agent(AgentPart),
     /// A task for a subagent.
     Subtask(SubtaskPart),
-    /// A wish to have the conversation summarised. Servers make such prompts; clients have a call for it.
+    /// A request to summarise the conversation. Only the server creates such prompts; clients call
+    /// `/session/{id}/summarize`.
     #[schemars(skip)]
     Compaction(CompactionPart),
 }
@@ -165,31 +160,27 @@ pub enum PartInputBody {
 /// The body of `POST /session`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInput {
-    /// Chosen by the client, which only the newer wire allows.
+    /// Id chosen by the client. Only the newer interface allows it.
     #[serde(skip)]
     pub id: Option<crate::SessionId>,
-    /// Makes it a child.
+    /// Makes the session a child of this one.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<crate::SessionId>,
-    /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<crate::session::SessionModel>,
-    /// Free.
+    /// Free-form data of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Rules of its own.
+    /// Permission rules, applied after those of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<crate::request::Rule>>,
-    /// Experimental workspaces of OpenCode; passed through.
+    /// Id of an experimental OpenCode workspace. Baton passes it through.
     #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -197,10 +188,9 @@ pub struct SessionInput {
 /// The body of `POST /session/{id}/fork`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ForkInput {
-    /// Only what came before this message is copied.
+    /// Copies only the messages before this one. If absent, copies all.
     #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -208,13 +198,12 @@ pub struct ForkInput {
 /// The body of `POST /session/{id}/revert`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RevertInput {
-    /// Everything from this message on is taken back; an answer with its prompt.
+    /// First message to revert. If it is an answer, its prompt is reverted, too.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// Or only from this part of it on.
+    /// First part of that message to revert. If absent, reverts the whole message.
     #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
     pub part_id: Option<PartId>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -222,39 +211,35 @@ pub struct RevertInput {
 /// The body of `PATCH /session/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionPatch {
-    /// New title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Replaces the metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Appended to the rules.
+    /// Permission rules to append.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<crate::request::Rule>>,
-    /// Archiving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimePatch>,
-    /// Whether turns go on by themselves while there are open todos (Baton's addition).
+    /// True to continue turns automatically while todos are open (Baton's addition).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<bool>,
-    /// The agent to go on with; the newer wire has a call for it.
+    /// Agent for the next prompts. Only the newer interface sets it.
     #[serde(skip)]
     pub agent: Option<String>,
-    /// The model to go on with; the newer wire has a call for it.
+    /// Model for the next prompts. Only the newer interface sets it.
     #[serde(skip)]
     pub model: Option<crate::session::SessionModel>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Archiving.
+/// Times of a session that a client can change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePatch {
-    /// When it was put away.
+    /// Time at which the user archived the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<crate::number::Number>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }

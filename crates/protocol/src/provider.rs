@@ -1,4 +1,4 @@
-//! Providers and their models, as clients see them: everything but the keys.
+//! Providers and their models, as clients see them: without keys.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extra, Rest, number::Number, secret};
 
-/// Somebody who runs models. OpenCode sends the provider's `key` along; here it has no field, and
-/// [`secret`] keeps it out of the free-form ones.
+/// A model provider. OpenCode sends the provider's `key` along. This type has no such field, and [`secret`] removes
+/// secrets from the free-form ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Provider {
-    /// Its id.
     pub id: String,
-    /// Shown name.
+    /// Name that clients display.
     pub name: String,
-    /// How it came to be known.
     pub source: ProviderSource,
-    /// Names of the environment variables that may hold its key.
+    /// Names of the environment variables that may hold the key.
     pub env: Vec<String>,
-    /// Settings; secrets are left out when they are sent.
+    /// Settings. Those with secret-like names are not sent to clients.
     #[serde(default, serialize_with = "secret::serialize")]
     pub options: Extra,
-    /// Its models, by id.
     pub models: BTreeMap<String, Model>,
-    /// Fields this version does not know; secrets are left out when they are sent.
+    /// Fields that this version does not know. Those with secret-like names are not sent to clients.
     #[serde(flatten, serialize_with = "secret::serialize")]
     pub extra: Extra,
 }
 
-/// How a provider came to be known.
+/// Source of a provider's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderSource {
-    /// A key in the environment.
+    /// An environment variable with a key.
     Env,
     /// A configuration file.
     Config,
-    /// Built in, or a plugin's.
+    /// Built in, or from a plugin.
     Custom,
     /// A stored key or login.
     Api,
@@ -46,116 +43,101 @@ pub enum ProviderSource {
 /// A model of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
-    /// Its id within the provider.
+    /// Id within the provider.
     pub id: String,
-    /// The provider.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// How it is called.
     pub api: ModelApi,
-    /// Shown name.
+    /// Name that clients display.
     pub name: String,
-    /// Kinship, for icons and prompts.
+    /// Model family, for icons and prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// What it can do.
     pub capabilities: Capabilities,
-    /// What it costs.
+    /// Price per million tokens.
     pub cost: ModelCost,
-    /// How much fits.
+    /// Context and output limits in tokens.
     pub limit: ModelLimit,
-    /// Whether it is here to stay.
     pub status: ModelStatus,
-    /// Settings; secrets are left out when they are sent.
+    /// Settings. Those with secret-like names are not sent to clients.
     #[serde(default, serialize_with = "secret::serialize")]
     pub options: Extra,
-    /// Headers of its calls; secrets are left out when they are sent.
+    /// HTTP headers of requests. Those with secret-like names are not sent to clients.
     #[serde(default, serialize_with = "secret::serialize")]
     pub headers: Extra,
-    /// `2026-08-14`, or empty.
+    /// Date as `2026-08-14`, or empty.
     pub release_date: String,
-    /// Named settings to choose from, such as efforts of reasoning.
+    /// Named sets of settings that users can select, such as reasoning efforts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variants: Option<BTreeMap<String, Extra>>,
-    /// Fields this version does not know.
     #[serde(flatten, serialize_with = "secret::serialize")]
     pub extra: Extra,
 }
 
-/// How a model is called.
+/// API of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelApi {
-    /// The name the provider's API knows it by.
+    /// Name of the model in the provider's API.
     pub id: String,
-    /// Base address.
+    /// Base URL of the API.
     pub url: String,
-    /// The package OpenCode would call it with; tells the dialect.
+    /// Package with which OpenCode calls the model. It determines the dialect.
     pub npm: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What a model can do.
+/// Capabilities of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the wire's shape")]
 pub struct Capabilities {
-    /// Its temperature can be set.
+    /// True if the temperature can be set.
     pub temperature: bool,
-    /// It thinks.
+    /// True if the model produces reasoning.
     pub reasoning: bool,
-    /// It takes attachments.
+    /// True if the model accepts attachments.
     pub attachment: bool,
-    /// It calls tools.
+    /// True if the model calls tools.
     pub toolcall: bool,
-    /// What it takes.
+    /// Accepted content types.
     pub input: Modalities,
-    /// What it gives.
+    /// Produced content types.
     pub output: Modalities,
-    /// Whether it thinks between tool calls.
+    /// Reasoning between tool calls.
     pub interleaved: Interleaved,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Kinds of content.
+/// Content types that a model accepts or produces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the wire's shape")]
 pub struct Modalities {
-    /// Words.
     pub text: bool,
-    /// Sound.
     pub audio: bool,
-    /// Pictures.
     pub image: bool,
-    /// Films.
     pub video: bool,
-    /// Documents.
     pub pdf: bool,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Modalities {
-    /// Words and nothing else.
+    /// Returns modalities with text only.
     pub fn text() -> Self {
         Self { text: true, ..Self::default() }
     }
 }
 
-/// Whether a model thinks between tool calls.
+/// Reasoning between tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Interleaved {
-    /// Plainly.
+    /// Supported or not.
     Plain(bool),
-    /// Its thinking has to be sent back in a field of this name.
+    /// Supported; requests must return the reasoning in the field of this name.
     Field {
-        /// The name.
         field: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
@@ -167,118 +149,96 @@ impl Default for Interleaved {
     }
 }
 
-/// Price of a million tokens.
+/// Price per million tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelCost {
-    /// Prompt.
     pub input: Number,
-    /// Answer.
     pub output: Number,
-    /// Cache.
     pub cache: CacheCost,
-    /// Other prices for larger contexts.
+    /// Prices for larger contexts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<Vec<CostTier>>,
-    /// Another price for prompts of more than 200,000 tokens.
+    /// Price for prompts of more than 200,000 tokens.
     #[serde(rename = "experimentalOver200K", default, skip_serializing_if = "Option::is_none")]
     pub over_200k: Option<Box<ModelCost>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Price of a million cached tokens.
+/// Price per million cached tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheCost {
-    /// Read.
     pub read: Number,
-    /// Written.
     pub write: Number,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Prices above a size of context.
+/// Prices above a context size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CostTier {
-    /// Prompt.
     pub input: Number,
-    /// Answer.
     pub output: Number,
-    /// Cache.
     pub cache: CacheCost,
-    /// Above which size.
     pub tier: TierBound,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Where a price begins.
+/// Lower bound of a price tier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TierBound {
-    /// `context`.
+    /// Always `context`.
     pub r#type: String,
-    /// Tokens.
+    /// Context size in tokens.
     pub size: Number,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// How much fits, in tokens.
+/// Context and output limits in tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelLimit {
-    /// Prompt and answer together; 0 if unknown.
+    /// Limit for prompt and answer together; 0 if unknown.
     pub context: u64,
-    /// Prompt alone, where that has a limit of its own.
+    /// Limit for the prompt alone, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
-    /// Answer; 0 if unknown.
+    /// Limit for the answer; 0 if unknown.
     pub output: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Whether a model is here to stay.
+/// Release status of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelStatus {
-    /// Fresh.
     Alpha,
-    /// Nearly there.
     Beta,
-    /// Going.
     Deprecated,
-    /// Here.
     #[default]
     Active,
 }
 
-/// The answer of `GET /config/providers`: what can be used.
+/// The answer of `GET /config/providers`: the providers with a usable credential.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfiguredProviders {
-    /// Providers that can be used.
     pub providers: Vec<Provider>,
-    /// The model to use first, by provider.
+    /// Default model by provider.
     pub default: BTreeMap<String, String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// The answer of `GET /provider`: what there is.
+/// The answer of `GET /provider`: all known providers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllProviders {
-    /// Every known provider.
     pub all: Vec<Provider>,
-    /// The model to use first, by provider.
+    /// Default model by provider.
     pub default: BTreeMap<String, String>,
-    /// Ids of the providers that can be used.
+    /// Ids of the providers with a usable credential.
     pub connected: Vec<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
@@ -319,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_comes_back_the_same() {
+    fn a_provider_survives_a_round_trip() {
         let provider: Provider = serde_json::from_value(wire()).unwrap();
         assert_eq!(serde_json::to_value(&provider).unwrap(), wire());
     }
 
     #[test]
-    fn no_key_leaves_in_a_provider() {
+    fn a_serialized_provider_contains_no_key() {
         let mut leaky = wire();
         leaky["key"] = "sk-1".into();
         leaky["options"]["apiKey"] = "sk-2".into();

@@ -7,84 +7,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::PtyId;
 
-/// A terminal with a program on it.
+/// A terminal with a running program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pty {
-    /// Its id.
     pub id: PtyId,
-    /// Shown name.
+    /// Name that clients display.
     pub title: String,
-    /// The program.
     pub command: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// The directory it was started in.
+    /// Directory in which the program started.
     pub cwd: String,
-    /// Whether it still runs.
     pub status: PtyStatus,
-    /// Its process.
+    /// Process id of the program.
     pub pid: u32,
-    /// How it ended; 128 and the signal, if by a signal.
+    /// Exit code; 128 plus the signal if a signal ended the program. Absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u32>,
 }
 
-/// Whether a terminal's program still runs.
+/// State of a terminal's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PtyStatus {
-    /// It does.
+    /// The program runs.
     Running,
-    /// It has ended; what it wrote can still be read.
+    /// The program has ended. Its output can still be read.
     Exited,
 }
 
-/// What to run on a new terminal.
+/// Program to run in a new terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtyInput {
-    /// The program; the person's shell if nothing is said.
+    /// Program. Default: the user's shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// Where it starts, as seen from the directory of the call; that directory if nothing is said.
+    /// Working directory, relative to the directory of the call. Default: that directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Variables added to its environment.
+    /// Additional environment variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
 }
 
-/// What to change about a terminal.
+/// Changes to a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtyPatch {
-    /// Shown name.
+    /// Name that clients display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Rows and columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<PtySize>,
 }
 
-/// Rows and columns of a terminal.
+/// Size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtySize {
-    /// Lines.
+    /// Number of lines.
     pub rows: std::num::NonZeroU16,
-    /// Characters in a line.
+    /// Number of characters per line.
     pub cols: std::num::NonZeroU16,
 }
 
-/// What opens the WebSocket of one terminal, once.
+/// A ticket that opens the WebSocket of one terminal, once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtyTicketConnectToken {
-    /// For the query.
+    /// Value of the query parameter `ticket`.
     pub ticket: String,
-    /// Seconds until it is worth nothing.
+    /// Seconds until the ticket expires.
     pub expires_in: u64,
 }

@@ -1,233 +1,209 @@
-//! Requests: permissions and questions that wait for a person, and the rules that answer permissions.
+//! Requests: permissions and questions that wait for the user, and the rules that decide permissions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ApprovalId, Extra, MessageId, PermissionId, QuestionId, Rest, SessionId};
 
-/// A rule of a permission list; the last match wins.
+/// A permission rule. Of the rules that match, the last one wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// Which permission (`bash`, `edit`, …; wildcards allowed).
+    /// Permission, such as `bash` or `edit`; wildcards allowed.
     pub permission: String,
-    /// What it is about (a command, a path; wildcards allowed).
+    /// Resource, such as a command or a path; wildcards allowed.
     pub pattern: String,
-    /// What to do.
     pub action: Action,
-    /// Whether the rule wins over every rule that is not final, wherever that one stands. Not on the wire: only the
+    /// True if the rule wins over every rule that is not final, regardless of order. Not on the wire: only the
     /// user's or the administrator's configuration makes a rule final, never a client.
     #[serde(skip)]
     pub is_final: bool,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Rule {
-    /// A rule that later rules may override.
+    /// Creates a rule that later rules may override.
     pub fn new(permission: impl Into<String>, pattern: impl Into<String>, action: Action) -> Self {
         let (permission, pattern) = (permission.into(), pattern.into());
         Self { permission, pattern, action, is_final: false, extra: Rest::NONE }
     }
 
-    /// The same rule, which only other final rules override.
+    /// Returns the same rule as a final one, which only other final rules override.
     #[must_use]
     pub fn into_final(self) -> Self {
         Self { is_final: true, ..self }
     }
 }
 
-/// What a rule says.
+/// Decision of a permission rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// Go ahead.
     Allow,
-    /// Refuse.
     Deny,
-    /// Ask the person.
     Ask,
 }
 
-/// A permission that waits for a person.
+/// A permission that waits for the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PermissionRequest {
-    /// Its id.
     pub id: PermissionId,
-    /// The session that waits; a child's requests carry the child's id.
+    /// Session that waits. For a request of a child, the child.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// For a child's request: the session at the root of its family (Baton's addition).
+    /// Root session of the child that waits; absent for a root session (Baton's addition).
     #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
     pub root_id: Option<SessionId>,
-    /// Which permission.
+    /// Permission, such as `bash` or `edit`.
     pub permission: String,
-    /// What it is about.
+    /// Files, commands or other resources that need the permission.
     pub patterns: Vec<String>,
-    /// For showing it well.
+    /// Details that clients display.
     #[serde(default)]
     pub metadata: Extra,
-    /// What a reply of `always` would allow.
+    /// Patterns that a reply of `always` would allow.
     pub always: Vec<String>,
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A tool call, by its place.
+/// Reference to a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolRef {
-    /// The message it is in.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// The model's id of the call.
+    /// The model's call id.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl ToolRef {
-    /// The call in the message.
+    /// Creates a reference without unknown fields.
     pub fn new(message_id: MessageId, call_id: impl Into<String>) -> Self {
         Self { message_id, call_id: call_id.into(), extra: Rest::NONE }
     }
 }
 
-/// A person's answer to a permission.
+/// A reply to a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PermissionReply {
-    /// This time.
+    /// Allows this request.
     Once,
-    /// From now on.
+    /// Allows this request and stores its `always` patterns.
     Always,
-    /// No.
+    /// Refuses this request.
     Reject,
 }
 
 /// The body of `POST /permission/{id}/reply`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PermissionReplyInput {
-    /// The reply.
     pub reply: PermissionReply,
-    /// With a rejection: what to do instead.
+    /// With `reject`: instructions for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What a person has allowed for good, in one directory: what a reply of `always` leaves behind.
+/// A stored approval: a pattern that the user allowed with `always`, valid in one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// Its id.
     pub id: ApprovalId,
-    /// The project of the session that asked.
+    /// Project of the session that asked.
     #[serde(rename = "projectID")]
     pub project_id: String,
-    /// The directory it holds in (Baton's addition).
+    /// Directory in which the approval is valid (Baton's addition).
     pub directory: String,
-    /// Which permission.
+    /// Permission, such as `bash` or `edit`.
     #[serde(rename = "action")]
     pub permission: String,
-    /// What it is about; wildcards allowed.
+    /// Resource; wildcards allowed.
     #[serde(rename = "resource")]
     pub pattern: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Approval {
-    /// What it means when permissions are judged.
+    /// Returns the permission rule that the approval stands for.
     pub fn rule(&self) -> Rule {
         Rule::new(self.permission.clone(), self.pattern.clone(), Action::Allow)
     }
 }
 
-/// A question that waits for a person.
+/// A question that waits for the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRequest {
-    /// Its id.
     pub id: QuestionId,
-    /// The session that waits; a child's requests carry the child's id.
+    /// Session that waits. For a request of a child, the child.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// For a child's request: the session at the root of its family (Baton's addition).
+    /// Root session of the child that waits; absent for a root session (Baton's addition).
     #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
     pub root_id: Option<SessionId>,
-    /// What is asked.
     pub questions: Vec<Question>,
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// One question.
+/// A single question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// The question.
     pub question: String,
-    /// Very short, for a tab.
+    /// Very short title, for a tab.
     pub header: String,
-    /// Answers to pick from.
+    /// Suggested answers.
     pub options: Vec<QuestionOption>,
-    /// More than one may be picked.
+    /// True if several options may be selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiple: Option<bool>,
-    /// An answer of one's own is allowed (the default).
+    /// True if the user may enter another answer. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<bool>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// An answer to pick.
+/// A suggested answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionOption {
-    /// The answer.
     pub label: String,
-    /// What it means.
     pub description: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Answers to a question request: one list of labels or free text per question.
+/// Answers to a question request: for each question, a list of labels or free text.
 pub type Answers = Vec<Vec<String>>;
 
 /// The body of `POST /question/{id}/reply`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionReplyInput {
-    /// The answers.
+    /// One list of labels or free text for each question.
     pub answers: Answers,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Either kind of request.
+/// A request of either kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// A permission.
     Permission(PermissionRequest),
-    /// A question.
     Question(QuestionRequest),
 }
 
 impl Request {
-    /// The session that waits.
+    /// Returns the session that waits.
     pub fn session_id(&self) -> &SessionId {
         match self {
             Self::Permission(request) => &request.session_id,
@@ -235,7 +211,7 @@ impl Request {
         }
     }
 
-    /// The session at the root of the family of the one that waits.
+    /// Returns the root session of the one that waits.
     pub fn root_id(&self) -> &SessionId {
         let root = match self {
             Self::Permission(request) => request.root_id.as_ref(),
@@ -244,7 +220,6 @@ impl Request {
         root.unwrap_or_else(|| self.session_id())
     }
 
-    /// The id, whichever kind.
     pub fn id(&self) -> &str {
         match self {
             Self::Permission(request) => request.id.as_str(),

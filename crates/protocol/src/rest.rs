@@ -1,8 +1,8 @@
 //! Unknown fields of small values.
 //!
-//! A large wire object keeps what it does not know in an [`Extra`] map. A small one (a status, a model's
-//! name, a token count) is built in many places, some of them constants, and almost never has anything to
-//! keep: [`Rest`] is a map that costs a pointer while it is empty.
+//! A large wire object keeps unknown fields in an [`Extra`] map. A small one (a status, a model's name, a token
+//! count) is built in many places, some of them constants, and rarely has unknown fields. [`Rest`] is a map that
+//! takes only one pointer while it is empty.
 
 use std::borrow::Cow;
 
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Extra;
 
-/// Fields of a small wire object that this version does not know; meant to be flattened.
+/// Unknown fields of a small wire object. Use it with `#[serde(flatten)]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rest(Option<Box<Extra>>);
 
 impl Rest {
-    /// Nothing unknown.
+    /// No unknown fields.
     pub const NONE: Self = Self(None);
 
-    /// The unknown fields, if there are any.
+    /// Returns the unknown fields, if any.
     pub fn get(&self) -> Option<&Extra> {
         self.0.as_deref()
     }
@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_rest_is_none_and_leaves_no_trace() {
+    fn an_empty_rest_is_none_and_serializes_to_nothing() {
         let rest: Rest = serde_json::from_str("{}").unwrap();
         assert_eq!(rest, Rest::NONE);
         assert_eq!(serde_json::to_string(&rest).unwrap(), "{}");
     }
 
     #[test]
-    fn unknown_fields_come_back() {
+    fn unknown_fields_survive_a_round_trip() {
         let rest: Rest = serde_json::from_str(r#"{"new":[1]}"#).unwrap();
         assert_eq!(rest.get().map(Extra::len), Some(1));
         assert_eq!(serde_json::to_string(&rest).unwrap(), r#"{"new":[1]}"#);

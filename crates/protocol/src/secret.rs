@@ -1,15 +1,15 @@
-//! Keeps keys and tokens out of what clients are sent.
+//! Removes keys and tokens from answers to clients.
 //!
-//! OpenCode answers `GET /provider` and `GET /config` with the keys in them. Baton's answers are built from
-//! the same free-form maps, so the rule sits where they are written: an entry whose name says that it holds
-//! a secret does not leave the server, whoever put it there.
+//! OpenCode includes keys in the answers of `GET /provider` and `GET /config`. Baton builds these answers from the
+//! same free-form maps, so serialisation applies the rule: an entry with a secret-like name does not leave the
+//! server.
 
 use serde::Serializer;
 use serde_json::Value;
 
 use crate::Extra;
 
-/// Ends of words that give a secret away (`apiKey`, `OPENAI_API_KEY`, `apikey`; but not `maxTokens`).
+/// Word endings that indicate a secret (`apiKey`, `OPENAI_API_KEY`, `apikey`; but not `maxTokens`).
 const TELLTALES: &[&str] = &[
     "key",
     "keys",
@@ -26,18 +26,18 @@ const TELLTALES: &[&str] = &[
     "bearer",
 ];
 
-/// Holds whatever a person needs a program to know, often an address with a password in it.
+/// A map of environment variables. Any of them may be a secret, such as a URL with a password.
 const OPAQUE: &str = "environment";
 
-/// Holds patterns as names and `allow`, `ask` or `deny` as values.
+/// A map from patterns to `allow`, `ask` or `deny`. A pattern may look like a secret's name.
 const HARMLESS: &str = "permission";
 
-/// Whether text under this name is kept from clients.
+/// Returns true if text under this name must not reach clients.
 pub fn is_secret(name: &str) -> bool {
     name == OPAQUE || words(name).any(|word| TELLTALES.iter().any(|telltale| word.ends_with(telltale)))
 }
 
-/// The words of a name in any of the usual spellings, in lower case.
+/// Splits a name in any common notation into lower-case words.
 fn words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -53,7 +53,7 @@ fn words(name: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-/// The same value without the entries that hold secrets, at any depth.
+/// Returns the value without the entries that hold secrets, at any depth.
 pub fn without_secrets(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(visible(fields)),
@@ -74,7 +74,7 @@ fn visible(fields: &Extra) -> Extra {
     shown
 }
 
-/// For `#[serde(serialize_with = …)]` on maps that clients are sent.
+/// For `#[serde(serialize_with = …)]` on maps that clients receive.
 pub fn serialize<S: Serializer>(fields: &Extra, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(&visible(fields))
 }
@@ -85,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_hold_secrets_are_known() {
+    fn secret_like_names_are_recognized() {
         for name in ["key", "apiKey", "apikey", "APIKey", "OPENAI_API_KEY", "x-api-key", "Authorization"] {
             assert!(is_secret(name), "{name}");
         }
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_dropped_at_any_depth() {
+    fn secrets_are_removed_at_any_depth() {
         let config =
             json!({ "mcp": [{ "headers": { "Authorization": "Bearer x", "Accept": "y" } }], "apiKey": "z" });
         assert_eq!(without_secrets(&config), json!({ "mcp": [{ "headers": { "Accept": "y" } }] }));
     }
 
     #[test]
-    fn switches_and_rules_are_no_secrets() {
+    fn booleans_and_permission_rules_are_kept() {
         let config = json!({ "setCacheKey": true, "permission": { "read": { "*.key": "deny" } } });
         assert_eq!(without_secrets(&config), config);
     }

@@ -1,4 +1,4 @@
-//! A session: a conversation with a directory.
+//! A session: a conversation about one directory.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,78 +8,75 @@ use crate::{
     project::FileDiff, request::Rule,
 };
 
-/// Everything a client sees of a session.
+/// A session, as clients see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
-    /// Its id; newest first when sorted.
+    /// Id. Ascending order puts the newest session first.
     pub id: SessionId,
     /// A random adjective and noun.
     pub slug: String,
-    /// The project its directory belongs to.
+    /// Project of the directory.
     #[serde(rename = "projectID")]
     pub project_id: String,
-    /// Experimental workspaces of OpenCode; passed through.
+    /// Id of an experimental OpenCode workspace. Baton passes it through.
     #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Absolute path; every route of the session is executed there.
+    /// Absolute path of the directory in which all calls of the session run.
     pub directory: String,
-    /// The directory relative to the worktree.
+    /// Directory relative to the worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Set for children started by a subagent, not for forks.
+    /// Set for child sessions, not for forks.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
-    /// What it is about.
     pub title: String,
-    /// Last used agent.
+    /// Agent of the last prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Last used model.
+    /// Model of the last prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SessionModel>,
     /// Server version at creation.
     pub version: String,
-    /// Sum over all steps.
+    /// Total cost of all steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Number>,
-    /// Sum over all steps.
+    /// Total tokens of all steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// What changed in the tree.
+    /// Changes to the working tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Where it was shared.
+    /// Public link; absent if the session is not shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// Free, set by clients.
+    /// Free-form data of clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// Rules of this session, after those of the agent.
+    /// Permission rules of the session, applied after those of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<Rule>>,
-    /// A pending undo.
+    /// A pending revert. The next prompt makes it final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,
-    /// What is known about going on by itself (Baton's addition).
+    /// State of automatic continuation (Baton's addition).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
-    /// When things happened.
     pub time: SessionTime,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 impl Session {
-    /// Where [`Session::extra`] has what runners have noted (Baton's addition).
+    /// Field of [`Session::extra`] with the notes of runners (Baton's addition).
     pub const NOTES: &str = "notes";
 
-    /// What a runner has noted about the session.
+    /// Returns the note that a runner stored under this name.
     pub fn note(&self, name: &str) -> Option<&str> {
         self.extra.get(Self::NOTES)?.get(name)?.as_str()
     }
 
-    /// Notes something for later turns.
+    /// Stores a note for later turns.
     pub fn take_note(&mut self, name: &str, note: String) {
         let notes = self.extra.entry(Self::NOTES).or_insert_with(|| serde_json::json!({}));
         if let Some(notes) = notes.as_object_mut() {
@@ -88,61 +85,55 @@ impl Session {
     }
 }
 
-/// The model a session used last.
+/// Model of a session's last prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionModel {
     /// Model id within the provider.
     pub id: String,
-    /// Provider id.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// Variant, `default` when none was chosen.
+    /// Variant; `default` if none was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// Token counts, exclusive of each other.
+/// Token counts. No token counts in two fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tokens {
-    /// The provider's own total, if it gave one.
+    /// The provider's own total, if it reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Prompt tokens that were not cached.
+    /// Input tokens that were not cached.
     #[serde(default)]
     pub input: u64,
-    /// Answer tokens without reasoning.
+    /// Output tokens without reasoning.
     #[serde(default)]
     pub output: u64,
-    /// Reasoning tokens.
     #[serde(default)]
     pub reasoning: u64,
-    /// Cached tokens.
     #[serde(default)]
     pub cache: CacheTokens,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// Cached tokens.
+/// Cached token counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheTokens {
-    /// Read from the cache.
+    /// Tokens read from the cache.
     #[serde(default)]
     pub read: u64,
-    /// Written to the cache.
+    /// Tokens written to the cache.
     #[serde(default)]
     pub write: u64,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Tokens {
-    /// Adds one step's counts to a running sum. A sum has no provider total.
+    /// Adds one step's counts to a sum. A sum has no provider total.
     pub fn add(&mut self, step: &Self) {
         self.input += step.input;
         self.output += step.output;
@@ -152,67 +143,59 @@ impl Tokens {
     }
 }
 
-/// What changed in the tree.
+/// Changes to the working tree.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// Lines added.
+    /// Number of added lines.
     pub additions: u64,
-    /// Lines removed.
+    /// Number of removed lines.
     pub deletions: u64,
-    /// Files touched.
+    /// Number of changed files.
     pub files: u64,
-    /// The changes themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diffs: Option<Vec<FileDiff>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// Where a session was shared.
+/// Public link of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// The address.
     pub url: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// A pending undo.
+/// A pending revert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Revert {
-    /// Everything from this message on is hidden.
+    /// The first reverted message. Clients hide it and all later ones.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// Or only from this part on.
+    /// The first reverted part of that message; absent if the whole message is reverted.
     #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
     pub part_id: Option<PartId>,
-    /// Tree to return to on unrevert.
+    /// Snapshot of the working tree to restore when the revert is undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// What the undo changed.
+    /// Unified diff of the reverted changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// When things happened to a session.
+/// Times of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionTime {
-    /// Created.
     pub created: Millis,
-    /// Last changed.
     pub updated: Millis,
-    /// Declared by OpenCode, not written.
+    /// Declared by OpenCode, never written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Millis>,
-    /// Put away by the person; any finite number.
+    /// Time at which the user archived the session; any finite number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<Number>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

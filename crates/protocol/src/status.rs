@@ -1,30 +1,30 @@
-//! Whether a session is busy, waiting to retry, or idle, and why it went idle.
+//! Status of a session (busy, retry or idle) and the reason for idle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Extra, Millis, Rest};
 
-/// How a turn ended. Old clients ignore it.
+/// End of a turn. Old clients ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndReason {
-    /// The agent said all it had to say.
+    /// The agent finished.
     Completed,
-    /// Somebody stopped it.
+    /// A client aborted the turn.
     Aborted,
-    /// It failed; the last assistant message or `session.error` says how.
+    /// The turn failed. The last assistant message or `session.error` has the error.
     Error,
-    /// A permission or question was refused.
+    /// The user refused a permission or question, or it timed out.
     Blocked,
-    /// The server stopped or crashed while it ran.
+    /// The server stopped or crashed during the turn.
     Interrupted,
-    /// A budget was used up.
+    /// A budget is used up.
     Budget,
 }
 
 impl EndReason {
-    /// The wire word.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -36,67 +36,64 @@ impl EndReason {
         }
     }
 
-    /// Every reason, for tables and metrics.
+    /// All reasons, for tables and metrics.
     pub const ALL: [Self; 6] =
         [Self::Completed, Self::Aborted, Self::Error, Self::Blocked, Self::Interrupted, Self::Budget];
 }
 
-/// The one thing a client needs to know whether to show a spinner.
+/// Status of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum SessionStatus {
-    /// Nothing is going on.
+    /// No turn is running.
     Idle {
-        /// How the last turn ended (Baton's addition).
+        /// End of the last turn (Baton's addition).
         #[serde(default, deserialize_with = "known_reason", skip_serializing_if = "Option::is_none")]
         reason: Option<EndReason>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
     /// A turn is running.
     Busy {
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// A turn is running and waits before it asks the model again.
+    /// A turn is running and waits before it calls the model again.
     Retry {
-        /// Which retry comes next, from 1.
+        /// Number of the next retry, starting at 1.
         attempt: u32,
-        /// Why the last attempt failed, for people.
+        /// Reason why the last attempt failed.
         message: String,
-        /// When the next attempt starts.
+        /// Start of the next attempt.
         next: Millis,
-        /// What the person could do about it.
+        /// Action that the client can offer to the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         action: Option<Extra>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
 }
 
 impl SessionStatus {
-    /// Busy, plainly.
+    /// Busy without unknown fields.
     pub const BUSY: Self = Self::Busy { extra: Rest::NONE };
 
-    /// Idle, and why.
+    /// Creates an idle status with a reason.
     pub const fn idle(reason: EndReason) -> Self {
         Self::Idle { reason: Some(reason), extra: Rest::NONE }
     }
 
-    /// Waiting to ask again.
+    /// Creates a retry status.
     pub fn retry(attempt: u32, message: impl Into<String>, next: Millis) -> Self {
         Self::Retry { attempt, message: message.into(), next, action: None, extra: Rest::NONE }
     }
 
-    /// Idle is the absence of activity; retry is a kind of busy.
+    /// Returns true if no turn is running. A retry is part of a turn.
     pub fn is_idle(&self) -> bool {
         matches!(self, Self::Idle { .. })
     }
 
-    /// Why it is idle, if it is and says so.
+    /// Returns the reason for idle, if the status is idle and carries one.
     pub fn reason(&self) -> Option<EndReason> {
         match self {
             Self::Idle { reason, .. } => *reason,
@@ -105,7 +102,7 @@ impl SessionStatus {
     }
 }
 
-/// A reason that a newer server made up must not hide the idle itself.
+/// Ignores a reason that this version does not know: it must not hide the idle itself.
 fn known_reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<EndReason>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(EndReason::deserialize(value).ok())
@@ -116,13 +113,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_with_a_reason_from_the_future_is_still_idle() {
+    fn an_idle_with_an_unknown_reason_is_still_idle() {
         let status: SessionStatus = serde_json::from_str(r#"{"type":"idle","reason":"bored"}"#).unwrap();
         assert_eq!(status, SessionStatus::Idle { reason: None, extra: Rest::NONE });
     }
 
     #[test]
-    fn every_reason_is_spelled_as_it_says() {
+    fn every_reason_serializes_to_its_name() {
         for reason in EndReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }

@@ -1,10 +1,10 @@
-//! Times for people.
+//! Formatting of times.
 
 use crate::Millis;
 
 const DAY: i64 = 86_400_000;
 
-/// `2026-11-15T08:00:00.000Z`: the form OpenCode puts into default titles.
+/// Formats a time as `2026-11-15T08:00:00.000Z`, the form of OpenCode's default titles.
 pub fn iso8601(time: Millis) -> String {
     let (days, rest) = (time.div_euclid(DAY), time.rem_euclid(DAY));
     let (year, month, day) = civil(days);
@@ -13,8 +13,8 @@ pub fn iso8601(time: Millis) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
-/// Year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar. Counts from
-/// March, so that the leap day is the last of its year and months have a regular length.
+/// Returns year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar. Counts from
+/// March, so that the leap day is the last day of its year and months have a regular length.
 fn civil(days: i64) -> (i64, i64, i64) {
     const DAYS_PER_ERA: i64 = 146_097; // 400 years
     let days = days + 719_468; // from 0000-03-01
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_the_calendar() {
+    fn times_are_formatted_by_the_gregorian_calendar() {
         assert_eq!(iso8601(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(iso8601(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(iso8601(1_794_724_537_447), "2026-11-15T06:35:37.447Z");

@@ -1,20 +1,19 @@
-//! A session's list of what is left to do.
+//! The todo list of a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Extra;
 
-/// One item. Status and priority are free strings on the wire.
+/// An entry of the todo list. Status and priority are free strings on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// What is to be done.
     pub content: String,
-    /// `pending`, `in_progress`, `completed` or `cancelled`.
+    /// `pending`, `in_progress`, `completed`, `cancelled` or `blocked`. A `blocked` todo waits for the user (Baton's
+    /// addition).
     pub status: String,
     /// `high`, `medium` or `low`.
     pub priority: String,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -1,4 +1,4 @@
-//! Trust in a directory, and the parts of its configuration that do not count without it.
+//! Trust in a directory, and the parts of its configuration that have no effect without it.
 
 use std::fmt;
 
@@ -7,63 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rest;
 
-/// Whether the user trusts a directory. The answer of `GET`, `POST` and `DELETE /trust`.
+/// Trust of the user in a directory. The answer of `GET`, `POST` and `DELETE /trust`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trust {
-    /// The directory.
     pub directory: String,
-    /// Whether it is trusted.
     pub trusted: bool,
-    /// The trusted directory that covers it: the directory itself or one above it.
+    /// The trusted directory that covers it: the directory itself or a parent. Absent if it is not trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The command that trusts the directory.
+    /// Shell command that trusts the directory.
     pub command: String,
-    /// The parts of the project's configuration that do not count.
+    /// The parts of the project's configuration that have no effect.
     pub withheld: Vec<Withheld>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// A part of a project's configuration that does not count.
+/// A part of a project's configuration that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Withheld {
-    /// The file that holds it.
+    /// File that contains the part.
     pub file: String,
-    /// Its key, as a path such as `mcp.db`. Of a plugin or tool, its specifier or the name of its file.
+    /// Key as a path such as `mcp.db`. For a plugin or tool, its specifier or file name.
     pub key: String,
-    /// Why it needs trust.
+    /// Reason why the part needs trust.
     pub kind: WithheldKind,
-    /// Why it does not count.
+    /// Reason why the part has no effect.
     pub reason: WithheldReason,
 }
 
-/// Why a part of a configuration needs trust.
+/// Reason why a part of a configuration needs trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WithheldKind {
-    /// A plugin runs with the rights of the user.
+    /// A plugin runs with the user's rights.
     Plugin,
-    /// A custom tool runs with the rights of the user.
+    /// A custom tool runs with the user's rights.
     Tool,
-    /// An MCP server is a program to start or an address to call.
+    /// An MCP server is a program to start or a URL to call.
     Mcp,
     /// A placeholder such as `{env:NAME}` or `{file:path}` reads a variable or a file.
     Placeholder,
-    /// A provider's address, headers or key variables decide where a key is sent.
+    /// A provider's URL, headers or key variables decide which host receives a key.
     Provider,
-    /// An agent of another vendor is a program to start or an address to call.
+    /// An external agent is a program to start or a URL to call.
     Agent,
     /// A formatter, a language server, a shell or a git hook is a program.
     Program,
-    /// A command contains shell lines.
+    /// A slash command contains shell commands.
     Command,
-    /// A rule allows something without a question.
+    /// A rule allows an action without asking the user.
     Permission,
-    /// An address is called.
+    /// Baton calls a URL.
     Address,
-    /// A file outside of the project is read.
+    /// Baton reads a file outside of the project.
     File,
 }
 
@@ -85,12 +82,12 @@ impl fmt::Display for WithheldKind {
     }
 }
 
-/// Why a part of a configuration does not count.
+/// Reason why a part of a configuration has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WithheldReason {
     /// The user has not trusted the directory.
     Untrusted,
-    /// Its file belongs to another user, or every user may write to it. Trust does not change that.
+    /// Another user owns the file, or every user may write to it. Trust does not change that.
     Owner,
 }

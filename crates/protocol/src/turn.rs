@@ -1,4 +1,4 @@
-//! A turn as a whole, for whoever does not want to put it together from messages (Baton's addition).
+//! Summary of a turn, for clients that do not assemble it from messages (Baton's addition).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,59 +8,53 @@ use crate::{
     session::Tokens,
 };
 
-/// The answer of `GET /session/{id}/turn`: the newest prompt that a person wrote, and what came of it.
+/// The answer of `GET /session/{id}/turn`: the newest user prompt and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastTurn {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The prompt.
+    /// The user message.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// The words of the prompt.
+    /// Text of the prompt.
     pub prompt: String,
-    /// The words of the answer; those of summaries left out.
+    /// Text of the answer, without summaries.
     pub answer: String,
-    /// Everything that was answered, oldest first, also to what the turn went on with by itself.
+    /// All assistant messages of the turn, oldest first, including answers to automatic continuations.
     pub messages: Vec<MessageWithParts>,
-    /// Calls of a model.
+    /// Number of model calls.
     pub steps: u64,
-    /// Calls of tools, in order.
+    /// Tool calls in order.
     pub tools: Vec<ToolUse>,
-    /// What it used.
     pub tokens: Tokens,
-    /// What it cost.
     pub cost: Number,
-    /// How often it went on by itself.
+    /// Number of automatic continuations.
     pub continued: u64,
-    /// How it ended; nothing while it runs or waits.
+    /// End of the turn; absent while it runs or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<EndReason>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// A call of a tool.
+/// A tool call of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolUse {
-    /// The model's id of the call.
+    /// The model's call id.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// The tool.
     pub tool: String,
     /// `pending`, `running`, `completed` or `error`.
     pub status: String,
-    /// For people.
+    /// Short description for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl LastTurn {
-    /// A turn put together from its prompt and everything that came after it, oldest first.
+    /// Builds a turn from its prompt and all later messages, oldest first.
     pub fn new(
         session_id: SessionId,
         prompt: &MessageWithParts,
@@ -95,7 +89,7 @@ impl LastTurn {
     }
 }
 
-/// Calls of a model among the messages of an answer.
+/// Counts the model calls in the messages of an answer.
 pub fn count_steps(messages: &[MessageWithParts]) -> u64 {
     let parts = messages.iter().flat_map(|message| &message.parts);
     count(parts.filter(|part| matches!(part.body, PartBody::StepStart(_))))
@@ -109,7 +103,7 @@ fn is_summary(message: &MessageWithParts) -> bool {
     matches!(&message.info, Message::Assistant(answer) if answer.summary == Some(true))
 }
 
-/// Whether a message is what a turn went on with by itself.
+/// Returns true if the message is an automatic continuation.
 fn is_marked(message: &MessageWithParts) -> bool {
     message.parts.iter().any(|part| match &part.body {
         PartBody::Text(text) => {
@@ -119,7 +113,7 @@ fn is_marked(message: &MessageWithParts) -> bool {
     })
 }
 
-/// What a person or a model said in a message; not what was put into it for the model.
+/// Joins the texts of a message with newlines, without generated and ignored ones.
 fn words(message: &MessageWithParts) -> String {
     let texts = message.parts.iter().filter_map(|part| match &part.body {
         PartBody::Text(text) if text.synthetic != Some(true) && text.ignored != Some(true) => {

@@ -1,5 +1,5 @@
-//! Error bodies of HTTP answers. OpenCode has two families, by the age of the route: `{name, data}` and
-//! `{_tag, …}`. Which status goes with which is the server's business.
+//! Error bodies of HTTP answers. OpenCode has two families, by age of the route: `{name, data}` and `{_tag, …}`.
+//! The server maps them to status codes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,130 +7,114 @@ use serde_json::Value;
 
 use crate::{Extra, Rest};
 
-/// The body of an answer that is not a success.
+/// Body of an error answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WireError {
-    /// `{name, data}`.
+    /// An error as `{name, data}`.
     Named(NamedError),
-    /// `{_tag, …}`.
+    /// An error as `{_tag, …}`.
     Tagged(TaggedError),
-    /// Neither: another server's, or a proxy's.
+    /// An error in neither form, from another server or a proxy.
     Other(Extra),
 }
 
-/// An error as `{name, data}`, by the older routes.
+/// An error as `{name, data}`. The older routes use it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", content = "data")]
 pub enum NamedError {
-    /// The request does not fit the route.
+    /// The call is malformed.
     BadRequest {
-        /// For people; OpenCode cuts it at [`MAX_MESSAGE`] characters.
+        /// Error text. OpenCode cuts it at [`MAX_MESSAGE`] characters.
         message: String,
-        /// What did not fit.
+        /// The malformed part of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BadRequestKind>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// No such session or message.
+    /// The session or message does not exist.
     #[serde(rename = "NotFoundError")]
     NotFound {
-        /// For people.
         message: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// Something broke inside the server.
+    /// The server failed.
     #[serde(rename = "UnknownError")]
     Unknown {
-        /// For people.
         message: String,
-        /// Points at the log line with the details: `err_` and eight characters.
+        /// Id of the log line with the details: `err_` and eight characters.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// A configuration file is not JSON.
+    /// A configuration file is not valid JSON.
     #[serde(rename = "ConfigJsonError")]
     ConfigJson(ConfigFault),
     /// A configuration file does not fit its schema.
     #[serde(rename = "ConfigInvalidError")]
     ConfigInvalid(ConfigFault),
-    /// A markdown file's head is broken.
+    /// The frontmatter of a Markdown file is malformed.
     #[serde(rename = "ConfigFrontmatterError")]
     ConfigFrontmatter(ConfigFault),
-    /// A configuration folder is misspelled.
+    /// The name of a configuration directory is misspelled.
     #[serde(rename = "ConfigDirectoryTypoError")]
     ConfigDirectoryTypo {
-        /// Where it is.
         path: String,
-        /// What it is called.
+        /// The misspelled name.
         dir: String,
-        /// What it should be called.
+        /// The correct name.
         suggestion: String,
-        /// Fields this version does not know.
         #[serde(flatten)]
         extra: Rest,
     },
-    /// A name this version does not know.
+    /// An error name that this version does not know.
     #[serde(untagged)]
-    Other {
-        /// The unknown name.
-        name: String,
-        /// Whatever came with it.
-        data: Value,
-    },
+    Other { name: String, data: Value },
 }
 
-/// OpenCode cuts the messages of bad requests here.
+/// Maximum length of a bad request's message in characters, as in OpenCode.
 pub const MAX_MESSAGE: usize = 1024;
 
-/// Which piece of a request did not fit.
+/// The malformed part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BadRequestKind {
-    /// The path.
+    /// The path of the URL.
     Params,
-    /// A header.
+    /// A header of the call.
     Headers,
-    /// The query.
+    /// The query of the URL.
     Query,
-    /// The body is not what its content type says.
+    /// The body does not match its content type.
     Body,
-    /// The body does not fit the route.
+    /// The body does not fit the route's schema.
     Payload,
 }
 
-/// A configuration file that cannot be used.
+/// A configuration file that the server cannot use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigFault {
-    /// The file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is wrong, place by place.
+    /// One entry for each mistake in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issues: Option<Vec<Extra>>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 macro_rules! tagged {
     ($($(#[$doc:meta])* $name:ident($wire:literal) { $($(#[$meta:meta])* $field:ident: $type:ty,)* })*) => {
-        /// An error as `{_tag, …}`, by the newer routes.
+        /// An error as `{_tag, …}`. The newer routes use it.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "_tag")]
         pub enum TaggedError {
             $($(#[$doc])* #[serde(rename = $wire)] $name {
                 $($(#[$meta])* $field: $type,)*
-                /// Fields this version does not know.
                 #[serde(flatten)]
                 extra: Rest,
             },)*
@@ -139,164 +123,137 @@ macro_rules! tagged {
 }
 
 tagged! {
-    /// The handler refused the request.
+    /// The handler refused the call.
     BadRequest("BadRequest") {}
-    /// The request does not fit the route.
+    /// The call is malformed.
     InvalidRequest("InvalidRequestError") {
-        /// For people.
         message: String,
-        /// What did not fit.
+        /// The malformed part of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<String>,
-        /// Where.
+        /// Name of the malformed field.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         field: Option<String>,
     }
-    /// A list cursor that this server did not make.
+    /// The list cursor is not one that this server issued.
     InvalidCursor("InvalidCursorError") {
-        /// For people.
         message: String,
     }
-    /// Who are you?
+    /// The call has no valid credentials.
     Unauthorized("UnauthorizedError") {
-        /// For people.
         message: String,
     }
-    /// You may not.
+    /// The caller may not do this.
     Forbidden("ForbiddenError") {
-        /// For people.
         message: String,
     }
-    /// No such permission, or it waits no longer.
+    /// The permission does not exist or no longer waits.
     PermissionNotFound("PermissionNotFoundError") {
-        /// The request.
         #[serde(rename = "requestID")]
         request_id: String,
-        /// For people.
         message: String,
     }
-    /// No such question, or it waits no longer.
+    /// The question does not exist or no longer waits.
     QuestionNotFound("QuestionNotFoundError") {
-        /// The request.
         #[serde(rename = "requestID")]
         request_id: String,
-        /// For people.
         message: String,
     }
-    /// No such terminal.
+    /// The terminal does not exist.
     PtyNotFound("PtyNotFoundError") {
-        /// The terminal.
         #[serde(rename = "ptyID")]
         pty_id: String,
-        /// For people.
         message: String,
     }
-    /// Nobody may type here who does not say how they came in.
+    /// The ticket is invalid, or the call for one lacks its header.
     PtyForbidden("PtyForbiddenError") {
-        /// For people.
         message: String,
     }
-    /// No such MCP server.
+    /// The MCP server does not exist.
     McpServerNotFound("McpServerNotFoundError") {
-        /// The server.
         name: String,
-        /// For people.
         message: String,
     }
-    /// No such project.
+    /// The project does not exist.
     ProjectNotFound("ProjectNotFoundError") {
-        /// The project.
         #[serde(rename = "projectID")]
         project_id: String,
-        /// For people.
         message: String,
     }
-    /// No such provider.
+    /// The provider does not exist.
     ProviderNotFound("ProviderNotFoundError") {
-        /// The provider.
         #[serde(rename = "providerID")]
         provider_id: String,
-        /// For people.
         message: String,
     }
-    /// No such session.
+    /// The session does not exist.
     SessionNotFound("SessionNotFoundError") {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// For people.
         message: String,
     }
-    /// No such message.
+    /// The message does not exist.
     MessageNotFound("MessageNotFoundError") {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: String,
-        /// For people.
         message: String,
     }
-    /// Not while a turn is running.
+    /// The session is busy with a turn.
     SessionBusy("SessionBusyError") {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: String,
-        /// For people.
         message: String,
     }
-    /// The request contradicts what is stored.
+    /// The call conflicts with stored data.
     Conflict("ConflictError") {
-        /// For people.
         message: String,
-        /// What it contradicts.
+        /// The conflicting resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resource: Option<String>,
     }
-    /// Not now.
+    /// The server cannot handle the call now.
     ServiceUnavailable("ServiceUnavailableError") {
-        /// For people.
         message: String,
-        /// What is not there.
+        /// The unavailable service.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         service: Option<String>,
     }
-    /// Something broke inside the server.
+    /// The server failed.
     Unknown("UnknownError") {
-        /// For people.
         message: String,
-        /// Points at the log line with the details.
+        /// Id of the log line with the details.
         #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
     }
 }
 
 impl WireError {
-    /// The request does not fit the route.
+    /// Creates the error for a malformed call.
     pub fn bad_request(message: &str, kind: BadRequestKind) -> Self {
         let message = message.chars().take(MAX_MESSAGE).collect();
         Self::Named(NamedError::BadRequest { message, kind: Some(kind), extra: Rest::NONE })
     }
 
-    /// No such session or message.
+    /// Creates the error for a session or message that does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::Named(NamedError::NotFound { message: message.into(), extra: Rest::NONE })
     }
 
-    /// Something broke inside the server; `reference` points at the log line.
+    /// Creates the error for a failure of the server; `reference` is the id of the log line.
     pub fn unknown(message: impl Into<String>, reference: Option<String>) -> Self {
         Self::Named(NamedError::Unknown { message: message.into(), reference, extra: Rest::NONE })
     }
 
-    /// What kind of error it is: its `name` or `_tag`.
+    /// Returns the error's `name` or `_tag`.
     pub fn kind(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         let kind = value.get("name").filter(|_| matches!(self, Self::Named(_))).or_else(|| value.get("_tag"));
         kind.and_then(Value::as_str).unwrap_or("error").to_owned()
     }
 
-    /// The sentence for people, where there is one.
+    /// Returns the error text, if any.
     pub fn message(&self) -> Option<String> {
         let value = serde_json::to_value(self).unwrap_or_default();
         let message = value.get("message").or_else(|| value.get("data")?.get("message"));
@@ -309,7 +266,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Every shape of OpenCode's API, with the kind it is understood as.
+    /// All error shapes of OpenCode's API.
     fn shapes() -> Vec<Value> {
         vec![
             json!({ "name": "BadRequest", "data": { "message": "Missing key", "kind": "Payload" } }),
@@ -342,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_is_understood_and_comes_back_the_same() {
+    fn every_shape_survives_a_round_trip() {
         for wire in shapes() {
             let error: WireError = serde_json::from_value(wire.clone()).unwrap();
             assert!(!matches!(error, WireError::Other(_)), "{wire}");
@@ -353,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_kept_as_it_is() {
+    fn an_unknown_shape_survives_a_round_trip() {
         for wire in [json!({ "error": "teapot" }), json!({ "_tag": "FromTheFuture", "message": "hi" })] {
             let error: WireError = serde_json::from_value(wire.clone()).unwrap();
             assert_eq!(serde_json::to_value(&error).unwrap(), wire);

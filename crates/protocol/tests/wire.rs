@@ -1,4 +1,5 @@
-//! The wire format against recordings of OpenCode: whatever it really sent is understood, nothing is lost.
+//! The wire format against recordings of OpenCode: every recorded event and answer parses and survives a round
+//! trip.
 
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
@@ -19,7 +20,7 @@ use protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// A line of a recording, and where it is.
+/// A line of a recording, with its file and line number.
 struct Line {
     place: String,
     body: Value,
@@ -30,8 +31,8 @@ impl Line {
         self.body["k"].as_str().unwrap()
     }
 
-    /// The event of an `event` or `gevent` line. OpenCode repeats durable events as `sync`, which no
-    /// client but its own replicator reads.
+    /// The event of an `event` or `gevent` line. OpenCode repeats durable events as `sync` events, which only its
+    /// own replicator reads.
     fn event(&self) -> Option<&Value> {
         let event = match self.kind() {
             "event" => &self.body["d"],
@@ -59,7 +60,7 @@ fn recordings() -> Vec<Line> {
     lines
 }
 
-/// Parses from text, as off the wire, and demands the same JSON back.
+/// Parses the text form of the JSON, as a client would, and asserts that serialising returns the same JSON.
 fn round_trip<T: Serialize + DeserializeOwned>(place: &str, wire: &Value) -> T {
     let parsed: T =
         serde_json::from_str(&wire.to_string()).unwrap_or_else(|error| panic!("{place}: {error}\n{wire:#}"));
@@ -98,7 +99,7 @@ fn assert_listed_is_typed(place: &str, message: &MessageWithParts) {
     }
 }
 
-/// The fallbacks exist for what is new. They must not hide that something known is typed wrongly.
+/// Asserts that a known event is fully typed. The fallbacks are for unknown events and must not hide a wrong type.
 fn assert_event_is_typed(place: &str, event: &Event) {
     match &event.body {
         EventBody::Other { kind, properties } => {
@@ -115,7 +116,7 @@ fn assert_event_is_typed(place: &str, event: &Event) {
 }
 
 #[test]
-fn every_recorded_event_is_understood_and_comes_back_the_same() {
+fn every_recorded_event_survives_a_round_trip() {
     let lines = recordings();
     let mut count = 0;
     for line in &lines {
@@ -140,7 +141,7 @@ fn no_recorded_event_is_of_an_unknown_type() {
 }
 
 #[test]
-fn every_session_event_says_which_session() {
+fn every_session_event_names_its_session() {
     for line in &recordings() {
         if let Some(wire) = line.event() {
             let event: Event = round_trip(&line.place, wire);
@@ -150,7 +151,7 @@ fn every_session_event_says_which_session() {
     }
 }
 
-/// A path without ids and query: `/session/{id}/message`.
+/// Replaces ids in a path and removes the query: `/session/{id}/message`.
 fn route(path: &str) -> String {
     let path = path.split('?').next().unwrap_or_default();
     let is_id =
@@ -159,7 +160,7 @@ fn route(path: &str) -> String {
 }
 
 #[test]
-fn every_recorded_request_body_is_understood() {
+fn every_recorded_request_body_parses() {
     let mut count = 0;
     for line in recordings().iter().filter(|line| line.kind() == "req") {
         let (place, body) = (&line.place, &line.body["body"]);
@@ -180,7 +181,7 @@ fn every_recorded_request_body_is_understood() {
 }
 
 #[test]
-fn every_recorded_answer_is_understood() {
+fn every_recorded_answer_parses() {
     let lines = recordings();
     let mut method = "";
     let mut count = 0;
@@ -220,7 +221,7 @@ fn every_recorded_answer_is_understood() {
 }
 
 #[test]
-fn recorded_messages_are_listed_in_our_order() {
+fn recorded_lists_are_in_the_order_of_messages() {
     for line in recordings().iter().filter(|line| line.kind() == "res") {
         if let Ok(listed) = serde_json::from_value::<Vec<MessageWithParts>>(line.body["body"].clone()) {
             assert!(listed.is_sorted_by(|a, b| a.info.order() <= b.info.order()), "{}", line.place);
@@ -231,15 +232,15 @@ fn recorded_messages_are_listed_in_our_order() {
     }
 }
 
-/// Adds a field to each object for which `choose` says so. The one object left alone is the `{name, data}`
-/// of an error: a tag and its content, with no room for a third.
+/// Adds a field to each object that `choose` selects, except for an error's `{name, data}`, which consists of a tag
+/// and its content only.
 fn inject(value: &mut Value, name: &str, choose: &mut impl FnMut() -> bool) -> usize {
     match value {
         Value::Object(fields) => {
             let mut added: usize = fields.values_mut().map(|field| inject(field, name, choose)).sum();
             let is_error = fields.len() == 2 && fields.contains_key("name") && fields.contains_key("data");
             if !is_error && choose() {
-                // A string, since some maps hold nothing else (`responseHeaders`).
+                // A string, because some maps only hold strings (`responseHeaders`).
                 fields.insert(name.into(), "from the future".into());
                 added += 1;
             }
@@ -307,7 +308,7 @@ proptest! {
 }
 
 #[test]
-fn a_known_type_in_an_unknown_shape_is_kept_whole() {
+fn a_known_type_in_an_unknown_shape_survives_a_round_trip() {
     let wire = serde_json::json!({ "id": "evt_1", "type": "session.status", "properties": { "status": 7 } });
     let event: Event = round_trip("made up", &wire);
     assert!(matches!(event.body, EventBody::Other { .. }));
@@ -315,7 +316,7 @@ fn a_known_type_in_an_unknown_shape_is_kept_whole() {
 }
 
 #[test]
-fn a_schema_says_what_is_known_and_allows_the_rest() {
+fn the_schema_lists_known_fields_and_allows_others() {
     let schema = schemars::schema_for!(SessionStatus).to_value();
     insta::assert_snapshot!(schema["oneOf"][1], @r#"{"type":"object","additionalProperties":true,"properties":{"type":{"type":"string","const":"busy"}},"required":["type"],"description":"A turn is running."}"#);
     let events = schemars::schema_for!(Event).to_value().to_string();

@@ -1,4 +1,4 @@
-//! Agents, commands and skills as people write them.
+//! Configuration of agents, commands and skills.
 
 use std::{borrow::Cow, num::NonZeroU32};
 
@@ -8,58 +8,56 @@ use serde::{Deserialize, Serialize};
 use super::{Ordered, Permission, Settings};
 use crate::{agent::AgentMode, number::Number};
 
-/// An agent: a new one, or changes to one that exists. Keys that are not listed here are settings for its
-/// model and end up in `options`.
+/// Defines an agent or changes an existing one. Keys that are not listed here are model settings and end up in
+/// `options`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentConfig {
-    /// Its model, as `provider/model`.
+    /// Model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Variant of its model.
+    /// Variant of `model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
-    /// Sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// Its system prompt.
+    /// System prompt of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What it is for, and when to use it.
+    /// Purpose of the agent, for users and for the model that chooses a subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who may call it.
+    /// The callers that may select the agent: users, other agents or both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<AgentMode>,
-    /// Not offered for choice.
+    /// True if clients leave the agent out of their lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
-    /// It is taken away.
+    /// Removes the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable: Option<bool>,
-    /// Shown colour.
+    /// Display colour: `#rrggbb` or a theme colour such as `primary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color: Option<Color>,
-    /// How many steps a turn may take.
+    /// Maximum number of steps per turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<NonZeroU32>,
-    /// Deprecated: say `steps`.
+    /// Deprecated: use `steps`.
     #[serde(rename = "maxSteps", skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<NonZeroU32>,
-    /// What it may do, on top of what everybody may.
+    /// Permission rules, added to the rules for all agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<Permission>,
-    /// Deprecated: say `permission`. Tools to switch on or off.
+    /// Deprecated: use `permission`. Enables or disables tools by name.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub tools: Ordered<bool>,
-    /// Settings for its model.
+    /// Model settings.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub options: Settings,
 }
 
-/// A colour: `#rrggbb`, or a name of the theme's.
+/// A colour: `#rrggbb` or the name of a theme colour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Color(pub String);
@@ -70,7 +68,7 @@ impl JsonSchema for Color {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A colour: `#rrggbb`, or a name of the theme's.",
+            "description": "A colour: `#rrggbb` or the name of a theme colour.",
             "anyOf": [
                 { "enum": ["primary", "secondary", "accent", "success", "warning", "error", "info"] },
                 { "type": "string", "format": "hex-color", "pattern": "^#[0-9a-fA-F]{6}$" },
@@ -83,47 +81,45 @@ impl JsonSchema for Color {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct CommandConfig {
-    /// What it expands to; `$1`, `$2`, … and `$ARGUMENTS` stand for what is typed after its name.
+    /// Prompt text. `$1`, `$2`, … and `$ARGUMENTS` stand for the words that the user types after the name.
     pub template: String,
-    /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The agent that is to run it.
+    /// Agent that runs the command. Without one, the session's agent runs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model that is to run it, as `provider/model`.
+    /// Model that runs the command, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Variant of that model.
+    /// Variant of `model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// It runs as a subagent's task.
+    /// Runs the command in a subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
 }
 
-/// More places with skills.
+/// Additional sources of skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SkillsConfig {
-    /// Directories.
+    /// Directories that contain skills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Addresses of lists of skills.
+    /// URLs of skill lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
 }
 
-/// Instructions that an agent reads when it needs them.
+/// Instructions that an agent loads on demand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skill {
-    /// Its name.
     pub name: String,
-    /// When to use it.
+    /// Situations in which to use the skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The file it was read from.
+    /// Path of the file that defines the skill.
     pub location: String,
-    /// What it says.
+    /// Text of the instructions.
     pub content: String,
 }

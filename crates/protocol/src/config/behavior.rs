@@ -1,218 +1,206 @@
-//! Smaller parts of a configuration: how the server listens, what is kept short, what is tried out.
+//! Smaller parts of a configuration: the HTTP server, compaction, tool output, attachments and experimental keys.
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much is logged.
+/// Lowest severity that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum LogLevel {
-    /// Everything.
     Debug,
-    /// What happens.
     Info,
-    /// What is odd.
     Warn,
-    /// What went wrong.
     Error,
 }
 
-/// How the server listens.
+/// Network settings of the HTTP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ServerConfig {
-    /// The port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<NonZeroU16>,
-    /// The address.
+    /// Address to listen on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Whether it announces itself in the local network.
+    /// True to announce the server on the local network (mDNS).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mdns: Option<bool>,
-    /// Under which name.
+    /// Host name to announce with mDNS.
     #[serde(rename = "mdnsDomain", skip_serializing_if = "Option::is_none")]
     pub mdns_domain: Option<String>,
-    /// Other origins whose pages may call it.
+    /// Additional origins that may call the server from a browser.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cors: Vec<String>,
 }
 
-/// Who may see sessions.
+/// Selects the sessions that are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
-    /// Those that are shared on purpose.
+    /// Sessions that the user shares explicitly.
     Manual,
-    /// All.
+    /// Shares all sessions.
     Auto,
-    /// None.
+    /// Shares no session.
     Disabled,
 }
 
-/// What to do about new versions.
+/// Handling of new versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum AutoUpdate {
-    /// Take them, or not.
+    /// Install them (`true`) or ignore them (`false`).
     Switch(bool),
-    /// Only tell.
+    /// Only notify the user.
     Tell(Notify),
 }
 
-/// The word `notify`.
+/// The literal `notify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Notify {
-    /// Only tell.
     Notify,
 }
 
-/// Deprecated: how wide a terminal is used.
+/// Deprecated: width of the terminal UI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// As wide as is readable.
+    /// A readable width.
     Auto,
-    /// All of it.
+    /// The full width of the terminal.
     Stretch,
 }
 
-/// What is not watched for changes.
+/// File watcher settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Watcher {
-    /// Patterns of paths.
+    /// Glob patterns of paths that are not watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
 }
 
-/// When and how a long conversation is summarised.
+/// Summarising of long conversations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Compaction {
-    /// Whether it happens by itself; it does.
+    /// True to summarise automatically when the context is full. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto: Option<bool>,
-    /// Whether old output of tools is dropped.
+    /// True to drop old tool outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prune: Option<bool>,
-    /// Turns at the end that are kept as they are.
+    /// Number of recent turns to keep verbatim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail_turns: Option<u32>,
-    /// Tokens at the end that are kept as they are.
+    /// Number of recent tokens to keep verbatim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_recent_tokens: Option<u64>,
-    /// Tokens that are left free.
+    /// Number of tokens to keep free in the model's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<u64>,
 }
 
-/// How much of a tool's output a model is given.
+/// Limits on the tool output that a model receives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ToolOutput {
-    /// Lines; 2,000 unless this says otherwise.
+    /// Maximum number of lines. Default: 2,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lines: Option<NonZeroU32>,
-    /// Bytes; 51,200 unless this says otherwise.
+    /// Maximum number of bytes. Default: 51,200.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<NonZeroU64>,
 }
 
-/// What is done to attachments before a model gets them.
+/// Processing of attachments before a model receives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Attachment {
-    /// To pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageAttachment>,
 }
 
-/// What is done to pictures before a model gets them.
+/// Limits for images before a model receives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ImageAttachment {
-    /// Whether they are made smaller; they are.
+    /// True to scale large images down. Baton accepts the key and ignores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_resize: Option<bool>,
-    /// Greatest width in pixels.
+    /// Maximum width in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_width: Option<NonZeroU32>,
-    /// Greatest height in pixels.
+    /// Maximum height in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_height: Option<NonZeroU32>,
-    /// Greatest size, encoded.
+    /// Maximum size in bytes, base64-encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_base64_bytes: Option<NonZeroU64>,
 }
 
-/// An enterprise's own installation.
+/// A company's own installation of OpenCode.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Enterprise {
-    /// Its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// What is tried out and may change.
+/// Experimental settings, which may change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Experimental {
-    /// A turn goes on after somebody said no to a request.
+    /// True to continue a turn after the user refuses a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_loop_on_deny: Option<bool>,
-    /// Tools that only primary agents have.
+    /// Tools that only primary agents may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_tools: Option<Vec<String>>,
-    /// Milliseconds an MCP server may take to answer.
+    /// Timeout of an MCP server's answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_timeout: Option<NonZeroU64>,
-    /// Spans are sent to a collector.
+    /// True to send traces to an OTLP collector.
     #[serde(rename = "openTelemetry", skip_serializing_if = "Option::is_none")]
     pub open_telemetry: Option<bool>,
-    /// Terminals show pasted text in full.
+    /// True to show pasted text in full in the terminal UI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_paste_summary: Option<bool>,
-    /// Without effect, in OpenCode too.
+    /// No effect, in OpenCode either.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tool: Option<bool>,
-    /// What may be used at all.
+    /// Rules that allow or deny providers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<Policy>,
 }
 
-/// Something that may or may not be used.
+/// A rule that allows or denies the use of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Policy {
-    /// What is done.
     pub action: PolicyAction,
-    /// Whether that is fine.
     pub effect: PolicyEffect,
-    /// What it is done with; wildcards allowed.
+    /// Resource that the rule is about; wildcards allowed.
     pub resource: String,
 }
 
-/// What a policy is about.
+/// An action that a policy decides about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PolicyAction {
-    /// Using a provider.
+    /// Use of a provider.
     #[serde(rename = "provider.use")]
     UseProvider,
 }
 
-/// What a policy says.
+/// Decision of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyEffect {
-    /// It may.
     Allow,
-    /// It may not.
     Deny,
 }

@@ -1,6 +1,5 @@
-//! What Baton adds to OpenCode's keys: budgets, when turns go on by themselves, a sandbox, where `webfetch` may go, and
-//! limits. They belong into
-//! `baton.json`, because OpenCode refuses a file with keys it does not know.
+//! Baton's additions to OpenCode's keys: budgets, continuation, sandbox, `webfetch` addresses and limits. They
+//! belong in `baton.json`, because OpenCode rejects a file with keys it does not know.
 
 use std::{borrow::Cow, num::NonZeroU32, num::NonZeroU64, time::Duration};
 
@@ -9,38 +8,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{number::Number, request::PermissionReply};
 
-/// What may be spent. A turn that reaches one of these ends as `budget`.
+/// Spending limits. A turn that reaches one of them ends as `budget`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Budget {
-    /// Money, in the currency of the catalogue's prices.
+    /// Cost, in the currency of the model catalogue.
     #[serde(default, skip_serializing_if = "Allowance::is_empty")]
     pub cost: Allowance<Positive>,
-    /// Tokens, read and written.
+    /// Tokens, input and output together.
     #[serde(default, skip_serializing_if = "Allowance::is_empty")]
     pub tokens: Allowance<NonZeroU64>,
-    /// Calls of a model.
+    /// Number of model calls.
     #[serde(default, skip_serializing_if = "Allowance::is_empty")]
     pub steps: Allowance<NonZeroU32>,
-    /// Minutes of being busy.
+    /// Minutes of busy time.
     #[serde(default, skip_serializing_if = "Allowance::is_empty")]
     pub minutes: Allowance<Positive>,
 }
 
-/// How much of one thing, for one turn and for a session's life.
+/// Limits for one quantity, per turn and per session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub struct Allowance<T> {
-    /// In one turn.
+    /// Limit for one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<T>,
-    /// In all turns of a session.
+    /// Limit for all turns of a session together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<T>,
 }
 
 impl<T> Allowance<T> {
-    /// Whether nothing is bounded.
+    /// Returns true if neither limit is set.
     pub fn is_empty(&self) -> bool {
         self.turn.is_none() && self.session.is_none()
     }
@@ -58,12 +57,11 @@ impl<T> Default for Allowance<T> {
 pub struct Positive(pub Number);
 
 impl Positive {
-    /// The number.
     pub fn get(self) -> f64 {
         self.0.0
     }
 
-    /// So many seconds; what is beyond all measure is the longest time there is.
+    /// Returns this number of seconds as a duration. A value that is too large becomes [`Duration::MAX`].
     pub fn seconds(self) -> Duration {
         Duration::try_from_secs_f64(self.get()).unwrap_or(Duration::MAX)
     }
@@ -81,42 +79,42 @@ impl JsonSchema for Positive {
     }
 }
 
-/// When turns go on by themselves.
+/// Automatic continuation of turns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContinuationConfig {
-    /// Whether open todos make a turn go on; they do unless this says otherwise.
+    /// True to continue a turn while its todo list has open entries. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How often a turn goes on after one prompt of a person; 10.
+    /// Maximum number of continuations after one user prompt. Default: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// How often in a row without finishing any todo; 3.
+    /// Maximum number of consecutive continuations without a finished todo. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stagnant_rounds: Option<NonZeroU32>,
-    /// Tokens until it goes on no longer, those read from a cache not counted; a million.
+    /// Maximum number of tokens, cache reads excluded. Default: 1,000,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<NonZeroU64>,
-    /// Minutes until it goes on no longer; 60.
+    /// Maximum duration in minutes. Default: 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<Positive>,
-    /// Milliseconds of warning before it goes on; 0.
+    /// Delay before each continuation in milliseconds, during which clients can stop it. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub countdown_ms: Option<u32>,
 }
 
-/// What commands may touch: one word, or with a word about the network.
+/// Sandbox for commands: a mode, or a mode with a network setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Sandbox {
-    /// One word.
+    /// A mode. The network stays available.
     Mode(SandboxMode),
-    /// With a word about the network.
+    /// A mode with a network setting.
     Full(SandboxConfig),
 }
 
 impl Sandbox {
-    /// What may be written.
+    /// Files that commands may write.
     pub fn mode(self) -> SandboxMode {
         match self {
             Self::Mode(mode) => mode,
@@ -124,7 +122,7 @@ impl Sandbox {
         }
     }
 
-    /// Whether the network may be used; it may unless somebody says otherwise.
+    /// Returns true if commands may use the network, which is the default.
     pub fn network(self) -> bool {
         match self {
             Self::Mode(_) => true,
@@ -133,67 +131,67 @@ impl Sandbox {
     }
 }
 
-/// What commands may touch.
+/// Sandbox for commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SandboxConfig {
-    /// What may be written.
+    /// Files that commands may write.
     pub mode: SandboxMode,
-    /// Whether the network may be used; it may unless this says otherwise.
+    /// True if commands may use the network. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<bool>,
 }
 
-/// What commands may write.
+/// Files that commands may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
     /// The project and temporary files.
     WorkspaceWrite,
-    /// Nothing.
+    /// No files except devices such as `/dev/null`.
     ReadOnly,
-    /// Everything the user may.
+    /// No sandbox: all files that the user may write.
     Off,
 }
 
-/// Where `webfetch` may go.
+/// Address restrictions of `webfetch`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Webfetch {
-    /// Whether it may reach this machine and private networks; it may not unless this says so.
+    /// True if `webfetch` may reach this machine and private networks. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_addresses: Option<bool>,
 }
 
-/// Bounds of waits and repetitions; each has a default.
+/// Timeouts and retry limits; each has a default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds a permission or question waits for a person.
+    /// Seconds that a permission or question waits for the user. Default: 3,600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_seconds: Option<Positive>,
-    /// The reply to a permission nobody answered; without one the turn ends as `blocked`.
+    /// Reply to a permission that times out. Without one, the turn ends as `blocked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_reply: Option<PermissionReply>,
-    /// Seconds until a model's first sign of life.
+    /// Timeout in seconds for a model's first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_chunk_seconds: Option<Positive>,
-    /// Seconds from one sign of a model's life to the next.
+    /// Timeout in seconds between two chunks of a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_chunk_seconds: Option<Positive>,
-    /// How often a step is tried again after a transient failure.
+    /// Maximum number of retries of a step after transient failures. Default: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Steps of one turn, for agents that do not set their own bound.
+    /// Maximum number of steps per turn, for agents without a limit of their own. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<NonZeroU32>,
-    /// Seconds a command may run when the model sets no time.
+    /// Timeout of a command in seconds, if the model sets none. Default: 120.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_seconds: Option<Positive>,
-    /// Seconds a plugin's hook may take, 10 at most; the one before a turn ends gets three times as long.
+    /// Timeout of a plugin hook in seconds, at most 10. The hook before the end of a turn gets three times as long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<Positive>,
-    /// Seconds a shutdown waits for turns to end.
+    /// Seconds that a shutdown waits for running turns. Default: 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_seconds: Option<Positive>,
 }
@@ -204,7 +202,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn a_sandbox_is_one_word_or_two() {
+    fn a_sandbox_is_a_mode_or_a_mode_with_a_network_setting() {
         let word: Sandbox = from_value(json!("workspace-write")).unwrap();
         assert_eq!((word.mode(), word.network()), (SandboxMode::WorkspaceWrite, true));
         let full: Sandbox = from_value(json!({ "mode": "read-only", "network": false })).unwrap();
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_all_measure_is_the_longest_there_is() {
+    fn a_duration_that_is_too_long_becomes_the_maximum() {
         assert_eq!(Positive(Number(1.5)).seconds(), Duration::from_millis(1500));
         assert_eq!(Positive(Number(1e300)).seconds(), Duration::MAX);
     }

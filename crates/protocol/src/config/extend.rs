@@ -1,5 +1,4 @@
-//! What a configuration brings in from outside: MCP servers, plugins, formatters, language servers and
-//! directories to refer to.
+//! Configuration of external parts: MCP servers, plugins, formatters, language servers and reference directories.
 
 use std::{
     borrow::Cow,
@@ -12,20 +11,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{Headers, Secret, Settings, Variables};
 
-/// An MCP server: one to start, one to call, or a switch for one that is known from elsewhere.
+/// An MCP server: a local program, a remote URL, or a switch for a server that another file defines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Mcp {
-    /// To start.
+    /// A program that Baton starts.
     Local(McpLocal),
-    /// To call.
+    /// A server at a URL.
     Remote(McpRemote),
-    /// Known from elsewhere.
+    /// Enables or disables a server that another file defines.
     Switch(McpSwitch),
 }
 
 impl Mcp {
-    /// Whether it is to be used; it is unless somebody says otherwise.
+    /// Returns true if the server is enabled, which is the default.
     pub fn enabled(&self) -> bool {
         match self {
             Self::Local(local) => local.enabled.unwrap_or(true),
@@ -35,110 +34,104 @@ impl Mcp {
     }
 }
 
-/// An MCP server to start.
+/// An MCP server that Baton starts as a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct McpLocal {
-    /// `local`.
     pub r#type: Local,
-    /// The program and its arguments.
+    /// Program and arguments.
     pub command: Vec<String>,
-    /// Where it is started; the project's directory unless this says otherwise.
+    /// Working directory. Default: the project directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Its variables.
+    /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
-    /// Whether it is used.
+    /// False to disable the server. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Milliseconds it may take to answer.
+    /// Timeout of an answer in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU64>,
 }
 
-/// The word `local`.
+/// The literal `local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Local {
-    /// A program here.
     Local,
 }
 
-/// An MCP server to call.
+/// An MCP server at a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct McpRemote {
-    /// `remote`.
     pub r#type: Remote,
-    /// Its address.
     pub url: String,
-    /// Headers of calls.
+    /// HTTP headers of every request.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
-    /// How to log in, or `false` not to try.
+    /// OAuth settings, or `false` to disable OAuth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpLogin>,
-    /// Whether it is used.
+    /// False to disable the server. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Milliseconds it may take to answer.
+    /// Timeout of an answer in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU64>,
 }
 
-/// The word `remote`.
+/// The literal `remote`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Remote {
-    /// Somewhere else.
     Remote,
 }
 
-/// An MCP server known from elsewhere, on or off.
+/// Enables or disables an MCP server that another file defines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct McpSwitch {
-    /// Whether it is used.
     pub enabled: bool,
 }
 
-/// How to log in at an MCP server.
+/// OAuth settings of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum McpLogin {
-    /// Not at all.
+    /// OAuth is disabled.
     Off(False),
-    /// As this client.
+    /// OAuth with these client settings.
     Client(McpClient),
 }
 
-/// A client known to an MCP server's login.
+/// OAuth client settings for an MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
 pub struct McpClient {
-    /// Its id; without one it registers itself.
+    /// Client id. Without one, the client registers itself with the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// Its secret.
+    /// Client secret. Clients of Baton never receive it.
     #[serde(skip_serializing)]
     pub client_secret: Option<Secret>,
-    /// What it asks for.
+    /// OAuth scopes to request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The port it waits on for the answer.
+    /// Local port for the OAuth callback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<NonZeroU16>,
-    /// The address the answer is sent to.
+    /// Redirect URI of the OAuth callback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect_uri: Option<String>,
 }
 
-/// The value `false` where the alternative is not `true`.
+/// The literal `false`, where `true` is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct False;
 
@@ -150,11 +143,7 @@ impl Serialize for False {
 
 impl<'de> Deserialize<'de> for False {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if bool::deserialize(deserializer)? {
-            Err(D::Error::custom("only `false` is allowed"))
-        } else {
-            Ok(Self)
-        }
+        if bool::deserialize(deserializer)? { Err(D::Error::custom("expected `false`")) } else { Ok(Self) }
     }
 }
 
@@ -170,17 +159,16 @@ impl JsonSchema for False {
     }
 }
 
-/// A plugin: the name of a package, or the path of a file; with settings, if it takes any.
+/// A plugin: a package name or a file path, with optional settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PluginEntry", into = "PluginEntry")]
 pub struct Plugin {
-    /// Which one.
+    /// Package name or file path.
     pub spec: String,
-    /// Its settings.
     pub options: Option<Settings>,
 }
 
-/// A plugin: the name of a package or the path of a file, or a pair of that and its settings.
+/// A plugin: a package name or file path, or a pair of that and its settings.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -216,14 +204,14 @@ impl From<Plugin> for PluginEntry {
     }
 }
 
-/// Something that can be switched as a whole, or set one by one.
+/// Enables or disables everything, or configures entries by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Toggle<T> {
-    /// As a whole.
+    /// Enables (`true`) or disables (`false`) everything.
     All(bool),
-    /// One by one, by name.
+    /// Settings by name.
     Each(BTreeMap<String, T>),
 }
 
@@ -231,16 +219,15 @@ pub enum Toggle<T> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Formatter {
-    /// It is not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// The program and its arguments; `$FILE` stands for the file.
+    /// Program and arguments; `$FILE` stands for the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
-    /// Its variables.
+    /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
-    /// Ends of the names of files it formats.
+    /// Extensions of the files that it formats, such as `.ts`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
 }
@@ -249,62 +236,57 @@ pub struct Formatter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LanguageServer {
-    /// It is not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// The program and its arguments.
+    /// Program and arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
-    /// Its variables.
+    /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub env: Variables,
-    /// Ends of the names of files it knows about.
+    /// Extensions of the files that it handles, such as `.ts`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
-    /// What it is told at the start.
+    /// Initialization options of the language server protocol.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub initialization: Settings,
 }
 
-/// A directory that agents may refer to by name.
+/// A directory or repository that agents may refer to by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reference {
-    /// A path or a repository.
+    /// A path or a repository URL.
     Plain(String),
-    /// A repository.
     Git(GitReference),
-    /// A directory here.
+    /// A local directory.
     Local(LocalReference),
 }
 
-/// A repository to refer to.
+/// A git repository that agents may refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct GitReference {
-    /// Its address.
+    /// Repository URL.
     pub repository: String,
-    /// Which branch.
+    /// Branch. Default: the repository's default branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Not offered.
+    /// True if clients leave the reference out of their lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
 }
 
-/// A directory here to refer to.
+/// A local directory that agents may refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LocalReference {
-    /// Where it is.
     pub path: String,
-    /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Not offered.
+    /// True if clients leave the reference out of their lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Other people's agents: which programs to start, or which server to call, and how. Baton's own keys, for
+//! Configuration of external agents: the program to start or the server to call. These are Baton's own keys, for
 //! `baton.json`.
 
 use std::collections::BTreeMap;
@@ -8,100 +8,98 @@ use serde::{Deserialize, Serialize};
 
 use super::{Positive, Secret, Variables};
 
-/// The agents that Baton knows by name. Each is used when its program is found, unless this says otherwise.
+/// External agents that Baton supports by name. Each is enabled if its program is installed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(deny_unknown_fields)]
 pub struct Agents {
-    /// Claude Code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claude_code: Option<Program>,
-    /// Codex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codex: Option<Program>,
-    /// OpenCode itself. Its own service is a provider of the name `opencode`, so this one has another.
+    /// OpenCode as an agent. The key is not `opencode`, because that is the name of OpenCode's model provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opencode_agent: Option<OpenCode>,
-    /// Names that Baton does not know: a mistake that whoever wrote them is told of.
+    /// Names that Baton does not know. Baton reports them as configuration errors.
     #[serde(flatten, skip_serializing)]
     #[schemars(skip)]
     pub unknown: BTreeMap<String, serde_json::Value>,
 }
 
-/// Agents that speak the Agent Client Protocol, by name. Those that Baton knows need no command.
+/// Agents that speak the Agent Client Protocol, by name. Agents that Baton knows need no `command`.
 pub type AcpAgents = BTreeMap<String, Program>;
 
-/// A program that is an agent.
+/// An external agent that runs as a program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Program {
-    /// Whether it is used; it is, if it is found.
+    /// Default: true if the program is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// The program and its arguments, if not the usual ones.
+    /// Program and arguments, if they differ from the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<Vec<String>>,
-    /// Its variables.
+    /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
-    /// Names of models to offer besides the usual ones, as the agent calls them.
+    /// Additional models to offer, by the agent's own names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// What it does without asking.
+    /// Actions that the agent takes without asking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// Seconds after which a process that has nothing to do is stopped. The next prompt starts it again.
+    /// Seconds after which Baton stops an idle process. The next prompt starts it again. Default: 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<Positive>,
 }
 
-/// OpenCode as an agent: a program to start, or a server that runs already.
+/// OpenCode as an agent: a program to start or a running server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct OpenCode {
-    /// Whether it is used; it is, if its program is found or its address is given.
+    /// Default: true if the program is installed or `url` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// The program and its arguments before `serve`, if not `opencode`.
+    /// Program and arguments before `serve`. Default: `opencode`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<Vec<String>>,
-    /// Its variables.
+    /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
-    /// The address of a server that runs already; nothing is started then.
+    /// URL of a running server. Baton starts no program then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The user name there; `opencode` unless this says otherwise.
+    /// User name for that server. Default: `opencode`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// The password there.
+    /// Password for that server. Clients never receive it.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
     /// Models to offer, as `provider/model` of that server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// What it does without asking.
+    /// Actions that the agent takes without asking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// Seconds after which a server that has nothing to do is stopped. The next prompt starts it again.
+    /// Seconds after which Baton stops an idle server. The next prompt starts it again. Default: 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<Positive>,
 }
 
-/// What somebody else's agent does without asking. Each agent has its own words for it.
+/// Actions that an external agent takes without asking. Baton translates the mode into the agent's own settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
-    /// What its own settings allow.
+    /// Only the actions that the agent's own settings allow.
     #[default]
     Ask,
-    /// Changes to files, too.
+    /// File edits, too.
     AcceptEdits,
-    /// Everything: nobody is asked anything.
+    /// All actions; the agent asks no permission.
     Bypass,
-    /// Nothing that changes anything.
+    /// No action that changes anything.
     Plan,
 }
 
@@ -111,7 +109,7 @@ mod tests {
     use serde_json::{from_value, json, to_value};
 
     #[test]
-    fn what_may_be_secret_is_not_sent() {
+    fn secrets_are_not_serialized() {
         let agents: Agents = from_value(json!({
             "claude-code": { "command": ["claude"], "environment": { "KEY": "sk-1" }, "permission_mode": "accept-edits" },
             "opencode-agent": { "url": "http://127.0.0.1:4096", "password": "sk-2", "idle_seconds": 60 },

@@ -1,4 +1,4 @@
-//! Permissions as people write them: from a permission to an action, or to actions by pattern.
+//! Configuration of permissions: a map from a permission to an action, or to actions by pattern.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -10,17 +10,15 @@ use serde::{
 
 use crate::request::Action;
 
-/// Pairs in the order in which they were written, which counts: of the rules that match, the last one wins.
+/// Key-value pairs in file order. The order matters: of the rules that match, the last one wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordered<V>(pub Vec<(String, V)>);
 
 impl<V> Ordered<V> {
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pairs.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -74,27 +72,27 @@ impl<V: JsonSchema> JsonSchema for Ordered<V> {
     }
 }
 
-/// What an agent may do: one action for everything, or one entry per permission. Permissions OpenCode knows
-/// are `read`, `edit`, `glob`, `grep`, `list`, `bash`, `task`, `external_directory`, `todowrite`, `question`,
-/// `webfetch`, `websearch`, `lsp`, `doom_loop` and `skill`; the names of other tools work too, and wildcards.
+/// Permission rules: one action for everything, or one entry per permission. OpenCode's permissions are `read`,
+/// `edit`, `glob`, `grep`, `list`, `bash`, `task`, `external_directory`, `todowrite`, `question`, `webfetch`,
+/// `websearch`, `lsp`, `doom_loop` and `skill`. Names of other tools and wildcards work, too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "PermissionConfig")]
 pub enum Permission {
-    /// For everything.
+    /// One action for all permissions.
     Everything(Action),
-    /// By permission, in order.
+    /// Rules by permission, in order.
     Each(Ordered<PermissionRule>),
 }
 
-/// What is said about one permission: one action, or one by pattern (a command, a path), in order.
+/// Rule for one permission: one action, or actions by pattern (a command, a path), in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "PermissionRuleConfig")]
 pub enum PermissionRule {
-    /// Whatever it is about.
+    /// One action for every resource.
     Always(Action),
-    /// By pattern, in order.
+    /// Actions by pattern, in order.
     ByPattern(Ordered<Action>),
 }
 
@@ -103,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_a_file_is_kept() {
+    fn the_order_of_keys_survives_a_round_trip() {
         let text = r#"{"*":"ask","bash":{"git *":"allow","*":"deny"},"edit":"allow"}"#;
         let permission: Permission = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&permission).unwrap(), text);
     }
 
     #[test]
-    fn one_word_is_enough() {
+    fn a_single_action_is_a_valid_permission() {
         let permission: Permission = serde_json::from_str(r#""deny""#).unwrap();
         assert_eq!(permission, Permission::Everything(Action::Deny));
     }

@@ -1,4 +1,4 @@
-//! Providers and models as people write them: new ones, or changes to those of the catalogue.
+//! Configuration of providers and models: new ones, or changes to those of the catalogue.
 
 use std::{collections::BTreeMap, num::NonZeroU64};
 
@@ -8,231 +8,218 @@ use serde::{Deserialize, Serialize};
 use super::{False, Headers, Secret, Settings};
 use crate::{number::Number, provider::ModelStatus};
 
-/// A provider.
+/// A model provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ProviderConfig {
-    /// Its id, where that differs from the key.
+    /// Id, if it differs from the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Base address of its API.
+    /// Base URL of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// The package OpenCode would call it with; tells the dialect.
+    /// Package with which OpenCode calls the provider. It determines the dialect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub npm: Option<String>,
-    /// Names of the environment variables that may hold its key.
+    /// Names of the environment variables that may hold the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// Only these models.
+    /// Models to offer; all others are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
-    /// Not these models.
+    /// Models to hide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blacklist: Option<Vec<String>>,
-    /// Settings of its client.
+    /// Connection settings.
     #[serde(default, skip_serializing_if = "ProviderOptions::is_empty")]
     pub options: ProviderOptions,
-    /// Its models, by id.
+    /// Additional or changed models, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelConfig>,
 }
 
-/// Settings of a provider's client. Keys that are not listed here are passed on as they are.
+/// Connection settings of a provider. Baton passes keys that are not listed here on unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderOptions {
-    /// Its key. Better kept out of files: log in, or set the provider's environment variable.
+    /// API key. Prefer a login or the provider's environment variable over a key in a file. Clients never receive
+    /// it.
     #[serde(skip_serializing)]
     pub api_key: Option<Secret>,
-    /// Base address of its API.
+    /// Base URL of the API.
     #[serde(rename = "baseURL", skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Address of an enterprise's own installation.
+    /// URL of a company's own installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enterprise_url: Option<String>,
-    /// Whether a key for the provider's prompt cache is sent along.
+    /// True to send a key for the provider's prompt cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_cache_key: Option<bool>,
-    /// Milliseconds for a whole answer, or `false`.
+    /// Timeout of a whole answer in milliseconds, or `false` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
-    /// Milliseconds until an answer begins, or `false`.
+    /// Timeout until the response headers arrive in milliseconds, or `false` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_timeout: Option<Timeout>,
-    /// Milliseconds from one piece of an answer to the next, or `false`.
+    /// Timeout between two chunks of an answer in milliseconds, or `false` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_timeout: Option<Timeout>,
-    /// Everything else.
+    /// All other settings.
     #[serde(flatten)]
     pub other: Settings,
 }
 
 impl ProviderOptions {
-    /// Whether nothing is set.
+    /// Returns true if no setting is present.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A time to wait, or none.
+/// A timeout, or `false` for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Timeout {
-    /// No end to it.
+    /// Waits without a timeout.
     Never(False),
-    /// So many milliseconds.
     Milliseconds(NonZeroU64),
 }
 
-/// A model.
+/// A model of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The name the provider's API knows it by.
+    /// Name of the model in the provider's API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Kinship, for icons and prompts.
+    /// Model family, for icons and prompts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// `2026-08-14`.
+    /// Date as `2026-08-14`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_date: Option<String>,
-    /// It takes attachments.
+    /// True if the model accepts attachments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<bool>,
-    /// It thinks.
+    /// True if the model produces reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// Its temperature can be set.
+    /// True if the temperature can be set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<bool>,
-    /// It calls tools.
+    /// True if the model calls tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<bool>,
-    /// Whether it thinks between tool calls, or the field its thinking has to be sent back in.
+    /// True if the model reasons between tool calls, or the field in which requests must return its reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<InterleavedConfig>,
-    /// Price of a million tokens.
+    /// Price per million tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostConfig>,
-    /// How much fits, in tokens.
+    /// Context and output limits in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitConfig>,
-    /// What it takes and gives.
+    /// Content types of input and output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modalities: Option<ModalitiesConfig>,
-    /// It may change or go.
+    /// True if the model may change or disappear.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<bool>,
-    /// Whether it is here to stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ModelStatus>,
-    /// How it is called, where that differs from its provider.
+    /// Package and URL, if they differ from the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<ModelProvider>,
-    /// Settings, passed on as they are.
+    /// Model settings, passed on unchanged.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub options: Settings,
-    /// Headers of its calls.
+    /// HTTP headers of requests to the model.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
-    /// Named settings to choose from; `disabled` takes one away.
+    /// Named sets of settings that users can select. `disabled: true` removes one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variants: BTreeMap<String, Settings>,
 }
 
-/// Whether a model thinks between tool calls.
+/// Reasoning between tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum InterleavedConfig {
-    /// Plainly.
+    /// Supported or not.
     Plain(bool),
-    /// Its thinking has to be sent back in a field of this name.
+    /// Supported; requests must return the reasoning in the field of this name.
     Name(String),
-    /// The same, said at length.
-    Field {
-        /// The name.
-        field: String,
-    },
+    /// The same as `Name`, written as an object.
+    Field { field: String },
 }
 
-/// Price of a million tokens.
+/// Price per million tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct CostConfig {
-    /// Prompt.
     pub input: Number,
-    /// Answer.
     pub output: Number,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<Number>,
-    /// Written to the cache.
+    /// Tokens written to the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<Number>,
-    /// Another price for prompts of more than 200,000 tokens.
+    /// Price for prompts of more than 200,000 tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_over_200k: Option<Box<CostConfig>>,
 }
 
-/// How much fits, in tokens.
+/// Context and output limits in tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LimitConfig {
-    /// Prompt and answer together.
+    /// Limit for prompt and answer together.
     pub context: u64,
-    /// Prompt alone, where that has a limit of its own.
+    /// Limit for the prompt alone, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
-    /// Answer.
+    /// Limit for the answer.
     pub output: u64,
 }
 
-/// What a model takes and gives.
+/// Content types of a model's input and output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModalitiesConfig {
-    /// What it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<Modality>>,
-    /// What it gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Vec<Modality>>,
 }
 
-/// A kind of content.
+/// A content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Modality {
-    /// Words.
     Text,
-    /// Sound.
     Audio,
-    /// Pictures.
     Image,
-    /// Films.
     Video,
-    /// Documents.
     Pdf,
 }
 
-/// How a model is called, where that differs from its provider.
+/// Package and URL of a model, if they differ from its provider's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModelProvider {
-    /// The package OpenCode would call it with; tells the dialect.
+    /// Package with which OpenCode calls the model. It determines the dialect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub npm: Option<String>,
-    /// Base address.
+    /// Base URL of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }

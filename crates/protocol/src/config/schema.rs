@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Config;
 
-/// The JSON schema (draft 2020-12) of a configuration file, for editors and for whoever reads one.
+/// Returns the JSON schema (draft 2020-12) of a configuration file, for editors and for validation.
 pub fn schema() -> Value {
     let generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
     let mut schema = generator.into_root_schema_for::<Config>().to_value();
@@ -13,18 +13,18 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Takes out what derived schemas say about absent fields. In a file a field is absent or has a value; `null`
-/// is a mistake, and so a schema that allows it would hide one.
+/// Removes `null` from the derived schemas of optional fields. In a file, a field is absent or has a value; a
+/// schema that allows `null` would hide a mistake.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             tidy_type(fields);
             tidy_choices(fields);
-            // Only `null` and what is empty come out of the derive; they tell a reader nothing.
+            // The derive only produces `null` and empty defaults, which carry no information.
             fields.remove("default");
             for (name, value) in fields {
                 match (name.as_str(), value) {
-                    // Here the names are not the schema's own.
+                    // The keys of these maps are user-defined names, not schema keywords.
                     ("properties" | "$defs", Value::Object(named)) => named.values_mut().for_each(tidy),
                     (_, value) => tidy(value),
                 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_keys_are_refused_at_the_top_and_taken_inside_agents() {
+    fn unknown_keys_are_rejected_at_the_top_level_and_accepted_in_agents() {
         let schema = schema();
         assert_eq!(schema["additionalProperties"], false);
         assert_eq!(schema["$defs"]["AgentConfig"].get("additionalProperties"), None);
@@ -83,7 +83,7 @@ mod tests {
         sandbox webfetch webhook";
 
     #[test]
-    fn every_key_of_opencode_and_none_but_our_own_besides_is_known_and_described() {
+    fn the_schema_has_exactly_the_keys_of_opencode_and_baton_and_describes_them() {
         let schema = schema();
         let properties = schema["properties"].as_object().expect("the configuration is an object");
         for (name, property) in properties {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_be_null() {
+    fn no_key_accepts_null() {
         assert!(!schema().to_string().contains("\"null\""));
     }
 }

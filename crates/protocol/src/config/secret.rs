@@ -1,7 +1,7 @@
-//! Values that a configuration holds and nobody is shown.
+//! Secret values of a configuration.
 //!
-//! What is logged and what clients are sent is written with `Debug` and `Serialize`. Both leave secrets out
-//! here, so that whoever needs one has to ask for it by name.
+//! Logs use `Debug` and answers to clients use `Serialize`. Both leave secrets out, so that code that needs a
+//! secret must call [`Secret::reveal`].
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -14,23 +14,21 @@ use crate::{
     secret::{is_secret, without_secrets},
 };
 
-/// A key, a token or a password. It has no `Serialize`: writing one is always somebody's decision.
+/// A key, token or password. It does not implement `Serialize`, so that writing one is always an explicit decision.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for whoever has to send or store it.
+    /// Returns the plain text, for code that sends or stores it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -54,19 +52,17 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Free-form settings, meant for somebody else. Entries whose names tell of a secret are left out when they
-/// are shown.
+/// Free-form settings for a model, plugin or other external part. `Debug` and `Serialize` leave out entries with
+/// secret-like names.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Settings(pub Extra);
 
 impl Settings {
-    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One setting.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -103,14 +99,13 @@ impl JsonSchema for Settings {
     }
 }
 
-/// Headers of calls, by name. Those that usually carry a secret are left out when they are shown.
+/// HTTP headers by name. `Debug` and `Serialize` leave out those that usually carry a secret.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct Headers(pub BTreeMap<String, String>);
 
 impl Headers {
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -132,14 +127,13 @@ impl Serialize for Headers {
     }
 }
 
-/// Variables for a program that is started. What is in them is anybody's guess, so only names are shown.
+/// Environment variables for a child process. Any value may be a secret, so `Debug` prints only the names.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct Variables(pub BTreeMap<String, String>);
 
 impl Variables {
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -157,7 +151,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn debug_and_serialize_leave_secrets_out() {
         let settings: Settings =
             serde_json::from_value(json!({ "apiKey": "sk-1", "nested": { "token": "sk-2", "size": 3 } }))
                 .unwrap();

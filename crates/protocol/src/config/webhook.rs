@@ -1,4 +1,4 @@
-//! Who is told outside of what happens in sessions.
+//! Configuration of webhooks: receivers of notices about sessions.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,56 +7,56 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Secret;
 
-/// A receiver of notices. Only the user's own configuration counts: a project must not send what is said elsewhere.
+/// A receiver of notices. Only the user's own configuration counts, so that a project cannot send the contents of
+/// other sessions away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Webhook {
-    /// Where it is told.
     pub url: Address,
-    /// What is signed with: `whsec_` and base 64, or any text. Nothing is sent unsigned.
+    /// Signing secret: `whsec_` and base64, or any text. Baton sends no unsigned notice. Clients never receive it.
     #[serde(default, skip_serializing)]
     pub secret: Option<Secret>,
-    /// What it is told; everything unless this says otherwise.
+    /// Events to send. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<WebhookEvent>>,
-    /// Whether it may be on this machine or in a private network; it may not unless this says so.
+    /// True if the receiver may be on this machine or in a private network. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_addresses: Option<bool>,
-    /// Whether it is told; it is unless this says otherwise.
+    /// False to disable the webhook. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// What a receiver is told.
+/// An event that a webhook reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WebhookEvent {
-    /// A turn of a root session has ended.
+    /// A turn of a root session ended.
     #[serde(rename = "turn.end")]
     TurnEnd,
-    /// A permission waits for a person.
+    /// A permission waits for the user.
     #[serde(rename = "permission.asked")]
     PermissionAsked,
-    /// A question waits for a person.
+    /// A question waits for the user.
     #[serde(rename = "question.asked")]
     QuestionAsked,
-    /// Something failed.
+    /// A session reported an error.
     #[serde(rename = "session.error")]
     SessionError,
 }
 
 impl WebhookEvent {
-    /// Everything.
     pub const ALL: [Self; 4] =
         [Self::TurnEnd, Self::PermissionAsked, Self::QuestionAsked, Self::SessionError];
 }
 
-/// An address that may be a secret by itself, as those of chat services are. Only its scheme and host are shown.
+/// A URL that may contain a secret, as those of chat services do. `Debug` and `Serialize` show only scheme and
+/// host.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Address(String);
 
 impl Address {
-    /// All of it, for whoever has to call it.
+    /// Returns the complete URL, for the code that calls it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -99,7 +99,7 @@ mod tests {
     use serde_json::{from_value, json, to_value};
 
     #[test]
-    fn neither_the_secret_nor_the_address_is_shown() {
+    fn neither_the_secret_nor_the_full_url_is_shown() {
         let written = json!({
             "url": "https://u:sk-1@hooks.test/services/sk-2?token=sk-3", "secret": "sk-4", "events": ["turn.end"],
         });
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_not_shown_either() {
+    fn a_text_that_is_not_a_url_is_hidden() {
         let hook: Webhook = from_value(json!({ "url": "sk-1" })).unwrap();
         assert_eq!(format!("{:?}", hook.url), "…");
     }

@@ -1,4 +1,4 @@
-//! What comes with an event: the `properties` of each type that has a fixed shape.
+//! Properties of events: one type for each event with a fixed shape.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,6 @@ macro_rules! properties {
         #[serde(rename_all = "camelCase")]
         pub struct $name {
             $($(#[$field])* pub $field_name: $type,)*
-            /// Fields this version does not know.
             #[serde(flatten)]
             pub extra: Extra,
         }
@@ -27,264 +26,222 @@ macro_rules! properties {
 }
 
 properties! {
-    /// A whole session.
+    /// Properties with a complete session.
     SessionInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// All of it.
         info: Session,
     }
-    /// A session's new status.
+    /// Properties of a status change.
     StatusChanged {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// Busy, retry or idle.
         status: SessionStatus,
     }
-    /// Just the session.
+    /// Properties that only name a session.
     SessionOnly {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
     }
-    /// What went wrong.
+    /// Properties of an error.
     SessionFailed {
-        /// The session, if it was about one.
+        /// Session of the error; absent if it concerns none.
         #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
         session_id: Option<SessionId>,
-        /// The error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<MessageError>,
     }
-    /// What a session changed in the tree.
+    /// Properties with the files that a session changed.
     SessionDiffed {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The changes.
         diff: Vec<FileDiff>,
     }
-    /// A whole message.
+    /// Properties with a complete message, without its parts.
     MessageInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// All of it, without parts.
         info: Message,
     }
-    /// A removed message.
+    /// Properties of a removed message.
     MessageGone {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
     }
-    /// A whole part.
+    /// Properties with a complete part.
     PartInfo {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// All of it.
         part: Part,
-        /// When.
         time: Millis,
     }
-    /// A piece of streamed text.
+    /// Properties of a piece of streamed text.
     PartDelta {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// The part.
         #[serde(rename = "partID")]
         part_id: PartId,
-        /// Always `text`.
+        /// Name of the part's field, always `text`.
         field: String,
-        /// What is added.
+        /// Text to append.
         delta: String,
     }
-    /// A removed part.
+    /// Properties of a removed part.
     PartGone {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// The part.
         #[serde(rename = "partID")]
         part_id: PartId,
     }
-    /// The new todo list.
+    /// Properties with the new todo list.
     TodosReplaced {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The whole list.
+        /// The complete list.
         todos: Vec<Todo>,
     }
-    /// A finished slash command.
+    /// Properties of a finished slash command.
     CommandDone {
-        /// The command.
+        /// Name without the slash.
         name: String,
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// What it was called with.
         arguments: String,
-        /// The assistant message that came of it.
+        /// The assistant message that answers the command.
         #[serde(rename = "messageID")]
         message_id: MessageId,
     }
-    /// A prompt that waits for its turn.
+    /// Properties of a queued prompt.
     PromptQueued {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// How it will be delivered.
         delivery: Delivery,
     }
-    /// A prompt that is being worked on.
+    /// Properties of a prompt that a turn has taken up.
     PromptStarted {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
     }
-    /// A prompt that will not be worked on any more.
+    /// Properties of a prompt that has ended.
     PromptEnded {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
         /// The user message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// How.
         reason: EndReason,
     }
-    /// A turn that goes on by itself.
+    /// Properties of a turn that continues automatically.
     ContinuationStarted {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The user message that it goes on with.
+        /// The generated user message that continues the turn.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// Who wanted it.
         source: Source,
-        /// The prompt that a person wrote.
+        /// The user prompt that began the episode.
         episode: MessageId,
-        /// Which continuation of the episode it is, from 1.
+        /// Number of the continuation within the episode, starting at 1.
         n: u32,
-        /// How many todos are open.
+        /// Number of open todos.
         open: u64,
     }
-    /// A turn that is about to go on by itself.
+    /// Properties of a continuation that starts after a countdown.
     ContinuationCountdown {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The prompt that a person wrote.
+        /// The user prompt that began the episode.
         episode: MessageId,
-        /// Which continuation of the episode it will be, from 1.
+        /// Number of the upcoming continuation within the episode, starting at 1.
         n: u32,
-        /// How many todos are open.
+        /// Number of open todos.
         open: u64,
-        /// When it goes on.
+        /// End of the countdown.
         until: Millis,
     }
-    /// A turn that does not go on although something is left to do.
+    /// Properties of a turn that does not continue although todos are open.
     ContinuationStopped {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// Why.
         reason: StopReason,
-        /// How often it has gone on since the last prompt that a person wrote.
+        /// Number of continuations since the last user prompt.
         rounds: u32,
     }
-    /// An answered permission.
+    /// Properties of an answered permission.
     PermissionAnswered {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The request.
         #[serde(rename = "requestID")]
         request_id: PermissionId,
-        /// The reply.
         reply: PermissionReply,
-        /// Nobody answered in time; this is the reply that counts then (Baton's addition).
+        /// True if the permission timed out and the configured default reply applies (Baton's addition).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<bool>,
-        /// With `always`: what is allowed from now on and was not before (Baton's addition).
+        /// With the reply `always`: new approvals (Baton's addition).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         saved: Vec<Approval>,
     }
-    /// An answered question.
+    /// Properties of an answered question.
     QuestionAnswered {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The request.
         #[serde(rename = "requestID")]
         request_id: QuestionId,
-        /// The answers.
         answers: Answers,
     }
-    /// A dismissed question.
+    /// Properties of a dismissed question.
     QuestionDismissed {
-        /// The session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// The request.
         #[serde(rename = "requestID")]
         request_id: QuestionId,
-        /// Nobody answered in time (Baton's addition).
+        /// True if the question timed out (Baton's addition).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<bool>,
     }
-    /// A changed file.
+    /// Properties of an edited file.
     FileChanged {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
     }
-    /// A changed file, and how.
+    /// Properties of a file change on disk.
     FileWatched {
-        /// Absolute path.
+        /// Absolute path of the file.
         file: String,
         /// `add`, `change` or `unlink`.
         event: String,
     }
-    /// A cursor that is too old.
+    /// Properties of a resync: the client's cursor is too old.
     Resync {
-        /// The oldest position that could still be replayed.
+        /// The oldest event that the log still holds.
         oldest: u64,
     }
 }
 
 impl ContinuationStarted {
-    /// In words for people.
+    /// Returns a sentence for users.
     pub fn describe(&self) -> String {
         match self.source {
             Source::Todo => format!("going on ({}): {}", self.n, open_todos(self.open)),
-            Source::Hook => format!("going on ({}): a plugin wants it to", self.n),
+            Source::Hook => format!("going on ({}): requested by a plugin", self.n),
         }
     }
 }
 
 impl ContinuationCountdown {
-    /// In words for people.
+    /// Returns a sentence for users.
     pub fn describe(&self) -> String {
         format!("about to go on by itself: {}", open_todos(self.open))
     }

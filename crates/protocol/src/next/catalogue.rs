@@ -1,4 +1,4 @@
-//! What can be chosen from: agents, commands, skills, models, providers, and how to get into a provider.
+//! Agents, commands, models, providers and their credentials, in the shapes of `/api`.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,11 @@ use crate::{
     secret,
 };
 
-/// What is added to every request to a model. Secrets are left out.
+/// Additions to every request to a model. Secrets are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestInfo {
-    /// Headers.
     pub headers: BTreeMap<String, String>,
-    /// Fields of the body.
+    /// Fields of the request body.
     pub body: Extra,
 }
 
@@ -43,44 +42,42 @@ fn texts(fields: &Extra) -> BTreeMap<String, String> {
     visible(fields).into_iter().filter_map(text).collect()
 }
 
-/// An agent.
+/// An agent that can answer prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextAgent {
-    /// Its name, which is also its id.
+    /// Name, which is also the id.
     pub id: String,
-    /// Its model, if it has one of its own.
+    /// Default model, if the agent has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<NextModel>,
-    /// What it asks models with.
+    /// Additions to the agent's model requests.
     pub request: RequestInfo,
-    /// Its system prompt.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who may call it.
+    /// The callers that may select the agent: users, other agents or both.
     pub mode: AgentMode,
-    /// Not offered for choice.
+    /// True if clients leave the agent out of their lists.
     pub hidden: bool,
-    /// Shown colour.
+    /// Display colour: `#rrggbb` or a theme colour such as `primary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
-    /// How many steps a turn may take.
+    /// Maximum number of steps per turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
-    /// What it may do.
+    /// Permission rules. Of the rules that match, the last one wins.
     pub permissions: Vec<NextRule>,
 }
 
-/// What an agent may do.
+/// A permission rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextRule {
-    /// What is to be done; wildcards allowed.
+    /// Permission, such as `bash`; wildcards allowed.
     pub action: String,
-    /// To what; wildcards allowed.
+    /// Resource, such as a command or a path; wildcards allowed.
     pub resource: String,
-    /// Whether it may be.
     pub effect: Action,
 }
 
@@ -120,20 +117,19 @@ impl From<Agent> for NextAgent {
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextCommand {
-    /// Its name, without the slash.
+    /// Name without the slash.
     pub name: String,
-    /// What it expands to.
+    /// Prompt text, with placeholders such as `$1` and `$ARGUMENTS`.
     pub template: String,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The agent that is to run it.
+    /// Agent that runs the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model that is to run it.
+    /// Model that runs the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<NextModel>,
-    /// It runs as a subagent's task.
+    /// Runs the command in a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
 }
@@ -151,32 +147,32 @@ impl From<Command> for NextCommand {
     }
 }
 
-/// How a provider or a model is called.
+/// API of a provider or model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ApiInfo {
-    /// As OpenCode would with a package.
+    /// An API for which OpenCode has a package.
     AiSdk {
-        /// The name the provider's API knows the model by; of models alone.
+        /// Name of the model in the provider's API. Absent for providers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// The package; tells the dialect.
+        /// Package with which OpenCode calls the API. It determines the dialect.
         package: String,
-        /// Base address.
+        /// Base URL of the API.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// Settings; secrets are left out.
+        /// Settings without secrets.
         settings: Extra,
     },
-    /// By the server itself.
+    /// An API that the server calls itself.
     Native {
-        /// The name of the model; of models alone.
+        /// Name of the model. Absent for providers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// Base address.
+        /// Base URL of the API.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// Settings; secrets are left out.
+        /// Settings without secrets.
         settings: Extra,
     },
 }
@@ -192,19 +188,17 @@ impl ApiInfo {
     }
 }
 
-/// Somebody who runs models.
+/// A model provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextProvider {
-    /// Its id.
     pub id: String,
-    /// How to get into it, if it wants to know who asks.
+    /// Integration that holds the provider's credential. Absent if it needs none.
     #[serde(rename = "integrationID", default, skip_serializing_if = "Option::is_none")]
     pub integration_id: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     pub name: String,
-    /// How it is called.
     pub api: ApiInfo,
-    /// What is added to every request.
+    /// Additions to every request.
     pub request: RequestInfo,
 }
 
@@ -226,83 +220,74 @@ impl From<&Provider> for NextProvider {
     }
 }
 
-/// Whether it wants to know who asks.
+/// Returns true if the provider needs a credential.
 fn wants_key(provider: &Provider) -> bool {
     !provider.env.is_empty() || provider.source == ProviderSource::Api
 }
 
-/// A model.
+/// A model of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextModelInfo {
-    /// Its id within the provider.
+    /// Id within the provider.
     pub id: String,
-    /// The provider.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// Kinship.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// Shown name.
+    /// Name that clients display.
     pub name: String,
-    /// How it is called.
     pub api: ApiInfo,
-    /// What it can do.
     pub capabilities: Abilities,
-    /// What is added to every request.
+    /// Additions to every request.
     pub request: RequestInfo,
-    /// Named settings to choose from.
+    /// Named sets of settings that users can select.
     pub variants: Vec<VariantInfo>,
-    /// When it came out.
     pub time: Released,
-    /// What it costs: first the usual price, then those of larger contexts.
+    /// Prices: the base price first, then those of larger contexts.
     pub cost: Vec<NextCost>,
-    /// Whether it is here to stay.
     pub status: ModelStatus,
-    /// Whether it can be used.
+    /// True if the model can be used.
     pub enabled: bool,
-    /// How much fits.
+    /// Context and output limits in tokens.
     pub limit: provider::ModelLimit,
 }
 
-/// What a model can do.
+/// Capabilities of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Abilities {
-    /// It calls tools.
+    /// True if the model calls tools.
     pub tools: bool,
-    /// What it takes.
+    /// Accepted content types, such as `text` or `image`.
     pub input: Vec<String>,
-    /// What it gives.
+    /// Produced content types.
     pub output: Vec<String>,
 }
 
-/// Named settings of a model.
+/// A named set of model settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantInfo {
-    /// Their name.
+    /// Name of the variant.
     pub id: String,
-    /// What is added to every request.
+    /// Additions to every request.
     #[serde(flatten)]
     pub request: RequestInfo,
 }
 
-/// When a model came out.
+/// Release date of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Released {
-    /// The day; 0 if unknown.
+    /// Start of the release day; 0 if unknown.
     pub released: Millis,
 }
 
-/// Price of a million tokens.
+/// Price per million tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextCost {
-    /// From which size of context on.
+    /// Context size from which the price applies. Absent for the base price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<provider::TierBound>,
-    /// Prompt.
     pub input: Number,
-    /// Answer.
     pub output: Number,
-    /// Cache.
     pub cache: CacheCost,
 }
 
@@ -352,10 +337,10 @@ fn costs(cost: &provider::ModelCost) -> Vec<NextCost> {
     std::iter::once(usual).chain(larger).collect()
 }
 
-/// The beginning of a day like `2026-08-14`, or of a month like `2026-08`; 0 for anything else.
+/// Returns the start of a day such as `2026-08-14` or of a month such as `2026-08`; 0 for any other text.
 fn day(date: &str) -> Millis {
     const DAY: Millis = 24 * 60 * 60 * 1_000;
-    /// Days between the first of March of the year 0 and the first of January 1970.
+    /// Days from 0000-03-01 to 1970-01-01.
     const EPOCH: Millis = 719_468;
     let numbers: Option<Vec<Millis>> = date.split('-').map(|number| number.parse().ok()).collect();
     let (year, month, day) = match numbers.as_deref() {
@@ -366,58 +351,58 @@ fn day(date: &str) -> Millis {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return 0;
     }
-    // A year that begins in March has its odd day at its end.
+    // The year starts in March here, so that the leap day is its last day.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     (days - EPOCH) * DAY
 }
 
-/// A way into something outside, such as a provider.
+/// An external service that needs a credential, such as a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Integration {
-    /// Its id, which is the provider's.
+    /// Id, which is the provider's id.
     pub id: String,
-    /// Shown name.
+    /// Name that clients display.
     pub name: String,
-    /// How to get in.
+    /// Supported ways to provide the credential.
     pub methods: Vec<IntegrationMethod>,
-    /// What is in use.
+    /// Credentials in use.
     pub connections: Vec<Connection>,
 }
 
-/// How to get in.
+/// A way to provide a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum IntegrationMethod {
-    /// With a key that a person enters.
+    /// The user enters a key.
     Key,
-    /// With a key in the environment.
+    /// An environment variable holds the key.
     Env {
-        /// The variables that may hold it.
+        /// Names of the environment variables.
         names: Vec<String>,
     },
 }
 
-/// What is in use.
+/// A credential in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Connection {
     /// A stored key or login.
     Credential {
-        /// Its id; there is one for each integration, so it is the integration's.
+        /// Id. Each integration has one credential, so it is the integration's id.
         id: String,
-        /// Shown name.
+        /// Name that clients display.
         label: String,
     },
-    /// A key in the environment.
+    /// A key in an environment variable.
     Env {
-        /// The variable; the first of those that may hold it.
+        /// Name of the variable; the first one if there are several.
         name: String,
     },
 }
 
 impl Integration {
-    /// The way into a provider, if it wants to know who asks.
+    /// Returns the integration of a provider, or `None` if the provider needs no credential.
     pub fn of(provider: &Provider) -> Option<Self> {
         if !wants_key(provider) {
             return None;
@@ -442,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_counted_as_calendars_do() {
+    fn release_dates_are_converted_to_milliseconds() {
         assert_eq!(day("1970-01-01"), 0);
         assert_eq!(day("2024-02-29"), 1_709_164_800_000);
         assert_eq!(day("2026-08"), day("2026-08-01"));

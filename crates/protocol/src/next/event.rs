@@ -1,7 +1,7 @@
-//! The history of a session in this wire's words, made from the events of the older one.
+//! Events in the shapes of `/api`, translated from the events of the older interface.
 //!
-//! The translation of an event depends on that event alone (and for a few on the message it is about), so a client
-//! can begin to read anywhere. An event becomes at most two; [`NextBody::of`] says which.
+//! The translation depends only on the event itself (and for a few types on the message it concerns), so a client
+//! can start to read at any event. One event becomes at most two; see [`NextBody::of`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,84 +20,76 @@ use crate::{
     prompt::Delivery,
 };
 
-/// An event.
+/// An event of the newer interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextEvent {
-    /// Its id.
     pub id: EventId,
-    /// What happened.
     #[serde(flatten)]
     pub body: NextBody,
-    /// Its place in the session's history; live events have none.
+    /// Position in the session's history; absent for live events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Mark>,
-    /// Where it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
 
-/// An event of the older wire in this one's envelope.
+/// An event of the older interface in the envelope of the newer one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OlderEvent {
-    /// Its id.
     pub id: EventId,
-    /// What happened.
     pub r#type: String,
-    /// To what; the older wire calls it `properties`.
+    /// Properties of the event; the older interface calls them `properties`.
     #[serde(alias = "properties")]
     pub data: Extra,
-    /// Where it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
 
-/// An event of either wire.
+/// An event of either interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AnyEvent {
-    /// In this wire's words.
+    /// An event with a type of the newer interface.
     Next(Box<NextEvent>),
-    /// In the older wire's.
+    /// An event with a type of the older interface.
     Older(OlderEvent),
 }
 
-/// A place in a session's history.
+/// A position in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mark {
-    /// The session.
+    /// Id of the session.
     #[serde(rename = "aggregateID")]
     pub aggregate_id: SessionId,
-    /// Where in it.
+    /// Sequence number in the history.
     pub seq: u64,
-    /// The version of the event's form.
+    /// Version of the event's shape.
     pub version: u32,
 }
 
-/// What every event says first.
+/// Fields that all events share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moment {
-    /// When.
     pub timestamp: Millis,
-    /// In which session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
 }
 
-/// Who ran a tool.
+/// Executor of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivered {
-    /// Whether the provider did.
+    /// True if the provider ran the tool, false if Baton did.
     pub executed: bool,
 }
 
 macro_rules! bodies {
     ($($(#[$doc:meta])* $name:ident($wire:literal) { $($(#[$meta:meta])* $field:ident: $type:ty,)* })*) => {
-        /// What happened.
+        /// Type and data of an event.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "type", content = "data")]
         pub enum NextBody {
             $($(#[$doc])* #[serde(rename = $wire)] $name {
-                /// When and where.
+                /// Time and session.
                 #[serde(flatten)]
                 moment: Moment,
                 $($(#[$meta])* $field: $type,)*
@@ -109,246 +101,224 @@ macro_rules! bodies {
 bodies! {
     /// A prompt was accepted.
     PromptAdmitted("session.next.prompt.admitted") {
-        /// Its message.
+        /// The user message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// What was said.
         prompt: Prompt,
-        /// What happens to it while a turn is running.
+        /// Delivery while a turn is running.
         delivery: Delivery,
     }
-    /// A prompt was taken up.
+    /// A turn took up a prompt.
     Prompted("session.next.prompted") {
-        /// Its message.
+        /// The user message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// What was said.
         prompt: Prompt,
-        /// The usual one: how it was really delivered is said when it is admitted.
+        /// Always the default. `session.next.prompt.admitted` carries the actual delivery.
         delivery: Delivery,
     }
-    /// The server said something in a person's place.
+    /// The server added a generated user message.
     Synthetic("session.next.synthetic") {
-        /// Its message.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// Words.
         text: String,
     }
-    /// The model is asked.
+    /// A model call started.
     StepStarted("session.next.step.started") {
-        /// The message that answers.
+        /// The assistant message of the step.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Who answers.
         agent: String,
-        /// With which model.
         model: NextModel,
     }
-    /// The model has answered and its tools are done.
+    /// A model call and its tools finished.
     StepEnded("session.next.step.ended") {
-        /// The message that answers.
+        /// The assistant message of the step.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Why the model stopped.
+        /// Reason why the model stopped, such as `stop` or `tool-calls`.
         finish: String,
-        /// What it cost.
         cost: Number,
-        /// What it used.
         tokens: Spent,
-        /// The tree after it.
+        /// Snapshot of the working tree after the step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snapshot: Option<String>,
     }
-    /// It went wrong.
+    /// A step ended with an error.
     StepFailed("session.next.step.failed") {
-        /// The message that answers.
+        /// The assistant message of the step.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Why.
         error: Wrong,
     }
-    /// Words begin.
+    /// A text part was opened.
     TextStarted("session.next.text.started") {
-        /// The message they are in.
+        /// The assistant message of the text.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which words.
         #[serde(rename = "textID")]
         text_id: PartId,
     }
-    /// Words go on. Live: not in the history.
+    /// A piece of streamed text. Live: not part of the history.
     TextDelta("session.next.text.delta") {
-        /// The message they are in.
+        /// The assistant message of the text.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which words.
         #[serde(rename = "textID")]
         text_id: PartId,
-        /// What is added.
+        /// Text to append.
         delta: String,
     }
-    /// Words end.
+    /// A text part was closed.
     TextEnded("session.next.text.ended") {
-        /// The message they are in.
+        /// The assistant message of the text.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which words.
         #[serde(rename = "textID")]
         text_id: PartId,
-        /// All of them.
+        /// The complete text.
         text: String,
     }
-    /// Thoughts begin.
+    /// A reasoning part was opened.
     ReasoningStarted("session.next.reasoning.started") {
-        /// The message they are in.
+        /// The assistant message of the reasoning.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which thoughts.
+        /// The reasoning part.
         #[serde(rename = "reasoningID")]
         reasoning_id: PartId,
     }
-    /// Thoughts go on. Live: not in the history.
+    /// A piece of streamed reasoning. Live: not part of the history.
     ReasoningDelta("session.next.reasoning.delta") {
-        /// The message they are in.
+        /// The assistant message of the reasoning.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which thoughts.
+        /// The reasoning part.
         #[serde(rename = "reasoningID")]
         reasoning_id: PartId,
-        /// What is added.
+        /// Text to append.
         delta: String,
     }
-    /// Thoughts end.
+    /// A reasoning part was closed.
     ReasoningEnded("session.next.reasoning.ended") {
-        /// The message they are in.
+        /// The assistant message of the reasoning.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// Which thoughts.
+        /// The reasoning part.
         #[serde(rename = "reasoningID")]
         reasoning_id: PartId,
-        /// All of them.
+        /// The complete text.
         text: String,
     }
-    /// The model began to write a tool call.
+    /// The model started to write a tool call.
     ToolInputStarted("session.next.tool.input.started") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
     }
-    /// The model has written the call.
+    /// The model finished the tool call's input.
     ToolInputEnded("session.next.tool.input.ended") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// What it has written.
+        /// The input as JSON text.
         text: String,
     }
-    /// The tool runs.
+    /// The tool started to run.
     ToolCalled("session.next.tool.called") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// What it was called with.
         input: Extra,
-        /// Who runs it.
         provider: Delivered,
     }
-    /// The tool has something to show.
+    /// The tool reported progress.
     ToolProgress("session.next.tool.progress") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         structured: Extra,
-        /// What there is to see.
+        /// Output of the tool so far.
         content: Vec<ToolContent>,
     }
-    /// The tool worked.
+    /// The tool succeeded.
     ToolSuccess("session.next.tool.success") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         structured: Extra,
-        /// What there is to see.
+        /// Output of the tool.
         content: Vec<ToolContent>,
-        /// Who ran it.
         provider: Delivered,
     }
-    /// The tool did not work.
+    /// The tool failed.
     ToolFailed("session.next.tool.failed") {
-        /// The message it is in.
+        /// The assistant message of the call.
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
-        /// The model's id of the call.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
-        /// Why.
         error: Wrong,
-        /// Who ran it.
         provider: Delivered,
     }
-    /// The model is going to be asked again.
+    /// The server waits before it calls the model again.
     Retried("session.next.retried") {
-        /// How often by then.
+        /// Number of the next retry, starting at 1.
         attempt: u32,
-        /// Why.
         error: Retry,
     }
-    /// Older messages are being replaced by a summary.
+    /// A compaction started: a summary will replace older messages.
     CompactionStarted("session.next.compaction.started") {
-        /// The request for it.
+        /// The message that requests the summary.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// Who wanted it.
         reason: Reason,
     }
-    /// Older messages were replaced by a summary.
+    /// A compaction finished: a summary has replaced older messages.
     CompactionEnded("session.next.compaction.ended") {
-        /// The summary.
+        /// The message with the summary.
         #[serde(rename = "messageID")]
         message_id: MessageId,
-        /// Who wanted it.
         reason: Reason,
-        /// The summary's words.
+        /// Text of the summary.
         text: String,
-        /// What was kept as it was; kept messages stay where they are, so it is empty.
+        /// Always empty: messages that the compaction kept stay in the list.
         recent: String,
     }
 }
 
-/// Why a model is asked again.
+/// Reason for a retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// For people.
     pub message: String,
-    /// Always true here: otherwise it would not be tried again.
     pub is_retryable: bool,
 }
 
 impl NextBody {
-    /// The version of its form: OpenCode has changed some.
+    /// Returns the version of the event's shape. OpenCode has changed some shapes.
     pub fn version(&self) -> u32 {
         match self {
             Self::StepEnded { .. } | Self::StepFailed { .. } => 2,
@@ -356,7 +326,7 @@ impl NextBody {
         }
     }
 
-    /// The message that has to be at hand to translate an event, for those that do not say enough.
+    /// Returns the message that the translation of the event needs, for events that do not carry enough.
     pub fn needs(event: &Event) -> Option<&MessageId> {
         match &event.body {
             EventBody::PromptQueued(it) => Some(&it.message_id),
@@ -369,8 +339,8 @@ impl NextBody {
         }
     }
 
-    /// An event in this wire's words: none, one or two. `message` is what [`NextBody::needs`] asks for, and `reason`
-    /// why it is there, if it is a summary.
+    /// Translates an event into zero, one or two events of the newer interface. `message` is the one that
+    /// [`NextBody::needs`] names; `reason` is the reason of its compaction, if it is a summary.
     pub fn of(
         event: &Event,
         timestamp: Millis,

@@ -1,4 +1,4 @@
-//! Messages: what a person said, and one entry per step of the answer.
+//! Messages in the shapes of `/api`: one per user prompt and one per step of the answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,134 +15,105 @@ use crate::{
     part::{ToolPart, ToolState as State},
 };
 
-/// A message.
+/// A message of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum NextMessage {
-    /// A person said something.
+    /// A prompt of the user.
     User {
-        /// Its id.
         id: MessageId,
-        /// When.
         time: Created,
-        /// Words.
         text: String,
-        /// Attachments.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         files: Option<Vec<Attachment>>,
-        /// Mentions of agents.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agents: Option<Vec<AgentMention>>,
     },
-    /// The server said something in a person's place.
+    /// A generated user message.
     Synthetic {
-        /// Its id.
         id: MessageId,
-        /// When.
         time: Created,
-        /// Its session.
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        /// Words.
         text: String,
     },
-    /// A step of an answer.
+    /// One step of an answer.
     Assistant(Box<AssistantMessage>),
-    /// Older messages were replaced by a summary.
+    /// A summary that replaced older messages.
     Compaction {
-        /// Its id.
         id: MessageId,
-        /// When.
         time: Created,
-        /// Who wanted it.
         reason: Reason,
-        /// The summary.
         summary: String,
-        /// What was kept as it was; kept messages stay in the list here, so it is empty.
+        /// Always empty: messages that the compaction kept stay in the list.
         recent: String,
     },
 }
 
-/// Who wanted a summary.
+/// Trigger of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
     /// The context was full.
     Auto,
-    /// A person.
+    /// The user requested it.
     Manual,
 }
 
-/// When a message was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Created {
-    /// Then.
     pub created: Millis,
 }
 
-/// From when to when.
+/// Start and end time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Span {
-    /// The beginning.
     pub created: Millis,
-    /// The end.
+    /// Absent until the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
 }
 
-/// A step of an answer.
+/// One step of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantMessage {
-    /// Its id.
     pub id: MessageId,
-    /// When.
     pub time: Span,
-    /// Who answers.
     pub agent: String,
-    /// With which model.
     pub model: NextModel,
-    /// What was said and done.
+    /// Texts, reasoning and tool calls of the step.
     pub content: Vec<AssistantContent>,
-    /// The tree before and after.
+    /// Snapshots of the working tree before and after the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshots>,
-    /// Why the model stopped.
+    /// Reason why the model stopped; absent while the step runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
-    /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Number>,
-    /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Spent>,
-    /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Wrong>,
 }
 
-/// The tree before and after a step.
+/// Snapshots of the working tree before and after a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshots {
-    /// Before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// After.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// What was changed.
+    /// Paths of the changed files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
 }
 
-/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Wrong {
-    /// For people.
-    Unknown {
-        /// What happened.
-        message: String,
-    },
+    /// An error without further classification.
+    Unknown { message: String },
 }
 
 impl Wrong {
@@ -151,119 +122,97 @@ impl Wrong {
     }
 }
 
-/// Something that was said or done in a step.
+/// A text, reasoning or tool call of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum AssistantContent {
-    /// Words.
     Text {
-        /// Its id.
         id: String,
-        /// The words so far.
+        /// The text so far.
         text: String,
     },
-    /// Thoughts.
     Reasoning {
-        /// Its id.
         id: String,
-        /// The thoughts so far.
+        /// The text so far.
         text: String,
-        /// When.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Span>,
     },
-    /// A tool call.
     Tool {
-        /// The model's id of the call.
+        /// The model's call id.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// How far it got.
         state: Box<ToolState>,
-        /// When.
         time: ToolTime,
     },
 }
 
-/// When a tool did what.
+/// Times of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolTime {
-    /// When it was called.
     pub created: Millis,
-    /// When it started.
+    /// Start of the tool; absent while the model writes the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Millis>,
-    /// When it was done.
+    /// End of the tool; absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
-    /// When its output was dropped from the context.
+    /// Time at which the output was dropped from the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Millis>,
 }
 
-/// How far a tool call got.
+/// State of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ToolState {
     /// The model is still writing the call.
     Pending {
-        /// What it has written.
+        /// The input so far.
         input: String,
     },
-    /// It runs.
     Running {
-        /// What it was called with.
         input: Extra,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         structured: Extra,
-        /// What there is to see.
+        /// Output of the tool so far.
         content: Vec<ToolContent>,
     },
-    /// It worked.
+    /// The tool succeeded.
     Completed {
-        /// What it was called with.
         input: Extra,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         structured: Extra,
-        /// What there is to see.
         content: Vec<ToolContent>,
     },
-    /// It did not work.
+    /// The tool failed.
     Error {
-        /// What it was called with.
         input: Extra,
-        /// Facts, by tool.
+        /// Details, in a form that depends on the tool.
         structured: Extra,
-        /// What there is to see.
         content: Vec<ToolContent>,
-        /// Why.
         error: Wrong,
     },
 }
 
-/// What a tool gave.
+/// Output of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ToolContent {
-    /// Words.
     Text {
-        /// The words.
         text: String,
     },
-    /// A file.
     File {
-        /// Where it is.
         uri: String,
-        /// What kind of file it is.
         mime: String,
-        /// What it is called.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
 }
 
 impl NextMessage {
-    /// A stored message in this wire's form. A request for a summary has none: its summary has.
+    /// Translates a stored message. Returns `None` for a request for a summary; the summary itself represents it.
     pub fn of(message: &MessageWithParts, reason: Reason) -> Option<Self> {
         match &message.info {
             Message::User(user) => said(user, message),
@@ -279,7 +228,7 @@ impl NextMessage {
     }
 }
 
-/// The words of all texts.
+/// Joins the text parts with newlines.
 pub(super) fn words(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match &part.body {
         PartBody::Text(text) => Some(text.text.as_str()),
@@ -294,8 +243,8 @@ fn said(user: &UserMessage, message: &MessageWithParts) -> Option<NextMessage> {
     }
     let Prompt { text, files, agents } = Prompt::of(message);
     let (id, time) = (user.id.clone(), Created { created: user.time.created });
-    let nobody = text.is_empty() && files.is_none() && agents.is_none();
-    Some(if nobody && !message.parts.is_empty() {
+    let generated = text.is_empty() && files.is_none() && agents.is_none();
+    Some(if generated && !message.parts.is_empty() {
         NextMessage::Synthetic { id, time, session_id: user.session_id.clone(), text: words(&message.parts) }
     } else {
         NextMessage::User { id, time, text, files, agents }
@@ -327,7 +276,7 @@ fn answered(step: &Step, parts: &[Part]) -> AssistantMessage {
     }
 }
 
-/// The model of a step.
+/// Returns the model of a step.
 pub(super) fn model(step: &Step) -> NextModel {
     NextModel {
         id: step.model_id.clone(),
@@ -336,7 +285,7 @@ pub(super) fn model(step: &Step) -> NextModel {
     }
 }
 
-/// A finish reason as the wire spells it.
+/// Returns a finish reason as the wire spells it.
 pub(super) fn finish_name(finish: crate::message::Finish) -> String {
     serde_json::to_value(finish).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -381,7 +330,7 @@ fn state(tool: &ToolPart) -> ToolState {
     }
 }
 
-/// What there is to see of a tool that is done.
+/// Returns the output of a finished tool.
 pub(super) fn seen(tool: &ToolPart) -> Vec<ToolContent> {
     let State::Completed(done) = &tool.state else { return Vec::new() };
     let files = done.attachments.iter().flatten().filter_map(|part| match &part.body {
@@ -395,7 +344,7 @@ pub(super) fn seen(tool: &ToolPart) -> Vec<ToolContent> {
     std::iter::once(ToolContent::Text { text: done.output.clone() }).chain(files).collect()
 }
 
-/// Facts about a running or finished tool.
+/// Returns the metadata of a running or finished tool.
 pub(super) fn facts(tool: &ToolPart) -> Extra {
     match &tool.state {
         State::Running(running) => running.metadata.clone().unwrap_or_default(),
@@ -405,7 +354,7 @@ pub(super) fn facts(tool: &ToolPart) -> Extra {
     }
 }
 
-/// Whether the provider ran the tool itself.
+/// Returns true if the provider ran the tool itself.
 pub(super) fn is_provided(tool: &ToolPart) -> bool {
     tool.metadata.as_ref().and_then(|facts| facts.get("providerExecuted")) == Some(&Value::Bool(true))
 }

@@ -1,4 +1,4 @@
-//! Prompts.
+//! Prompts in the shapes of `/api`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,37 +9,33 @@ use crate::{
     prompt::{Delivery, PartInput, PartInputBody, PromptInput},
 };
 
-/// The kind of a file that says nothing else about itself: its text is looked at.
+/// Default media type of an attachment. The server inspects such a file's content.
 const PLAIN: &str = "text/plain";
 
 /// The body of `POST /api/session/{id}/prompt`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptRequest {
-    /// Chosen by the client; sending the same prompt with the same one again changes nothing.
+    /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
-    /// What is said.
     pub prompt: NextPrompt,
-    /// What to do with it while a turn is running.
+    /// Delivery while a turn is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
-    /// Whether it is to be worked on, which is the default.
+    /// False to store the prompt without a turn. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What is said, as a client sends it.
+/// A prompt as a client sends it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextPrompt {
-    /// Words.
     pub text: String,
-    /// Attachments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<AttachmentInput>>,
-    /// Mentions of agents.
+    /// Mentions of agents in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentMention>>,
 }
@@ -47,40 +43,33 @@ pub struct NextPrompt {
 /// An attachment as a client sends it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttachmentInput {
-    /// Where it is: `file:`, `data:` or `http:`.
+    /// A `file:`, `data:` or `http:` URI.
     pub uri: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where in the words it is mentioned.
+    /// Position of the mention in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
 }
 
-/// What was said.
+/// A stored prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prompt {
-    /// Words.
     pub text: String,
-    /// Attachments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<Attachment>>,
-    /// Mentions of agents.
+    /// Mentions of agents in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentMention>>,
 }
 
-/// An attachment.
+/// An attachment of a stored prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
-    /// Where it is.
     pub uri: String,
-    /// What kind of file it is.
     pub mime: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -88,29 +77,26 @@ pub struct Attachment {
 /// A mention of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentMention {
-    /// The agent.
+    /// Name of the agent.
     pub name: String,
-    /// Where in the words it is mentioned.
+    /// Position of the mention in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
 }
 
-/// A prompt that was accepted.
+/// An accepted prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Admitted {
-    /// The place in the session's history right after it.
+    /// Position in the session's history after the prompt.
     pub admitted_seq: u64,
-    /// Its message.
+    /// The user message.
     pub id: MessageId,
-    /// Its session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// What was said.
     pub prompt: Prompt,
-    /// What happens to it while a turn is running.
+    /// Delivery while a turn is running.
     pub delivery: Delivery,
-    /// When it was accepted.
     pub time_created: Millis,
 }
 
@@ -146,7 +132,7 @@ impl From<AttachmentInput> for FilePart {
     }
 }
 
-/// The kind of a file, as far as its address tells.
+/// Guesses the media type from the URI.
 fn mime(uri: &str) -> &str {
     if let Some(rest) = uri.strip_prefix("data:") {
         let end = rest.find([';', ',']).unwrap_or(rest.len());
@@ -166,7 +152,7 @@ fn mime(uri: &str) -> &str {
 }
 
 impl Prompt {
-    /// What a person said in a message.
+    /// Returns the user's part of a message, without generated texts.
     pub fn of(message: &MessageWithParts) -> Self {
         let (mut text, mut files, mut agents) = (String::new(), Vec::new(), Vec::new());
         for part in &message.parts {

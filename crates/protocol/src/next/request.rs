@@ -1,43 +1,38 @@
-//! What waits for a person.
+//! Permission requests in the shapes of `/api`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extra, PermissionId, SessionId, request::PermissionRequest};
 
-/// A permission that waits for a person.
+/// A permission that waits for the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextPermission {
-    /// Its id.
     pub id: PermissionId,
-    /// Who asks.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// What is to be done.
+    /// Permission, such as `edit`.
     pub action: String,
-    /// To what.
+    /// Files, commands or other resources that need the permission.
     pub resources: Vec<String>,
-    /// What an answer of `always` would allow.
+    /// Patterns that a reply of `always` would allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<Vec<String>>,
-    /// For showing it well.
+    /// Details that clients display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PermissionSource>,
 }
 
-/// What waits for a permission.
+/// Origin of a permission request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum PermissionSource {
-    /// A tool call.
     Tool {
-        /// In which message.
         #[serde(rename = "messageID")]
         message_id: String,
-        /// Which.
+        /// The model's call id.
         #[serde(rename = "callID")]
         call_id: String,
     },

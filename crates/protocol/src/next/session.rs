@@ -1,4 +1,4 @@
-//! Sessions.
+//! Sessions in the shapes of `/api`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,111 +9,103 @@ use crate::{
     session::{CacheTokens, Revert, SessionModel, Tokens},
 };
 
-/// A session.
+/// A session in the shape of `/api`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextSession {
-    /// Its id.
     pub id: SessionId,
-    /// Set for children.
+    /// Set for child sessions.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
-    /// Its project.
     #[serde(rename = "projectID")]
     pub project_id: String,
-    /// The last agent.
+    /// Agent of the last prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The last model.
+    /// Model of the last prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<NextModel>,
-    /// What it has cost.
+    /// Total cost of all turns.
     pub cost: Number,
-    /// What it has used.
+    /// Total tokens of all turns.
     pub tokens: Spent,
-    /// When.
     pub time: NextTime,
-    /// What it is about.
     pub title: String,
-    /// Where it works.
+    /// Directory of the session.
     pub location: Location,
-    /// The directory as seen from the top of the worktree.
+    /// Directory relative to the root of the worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subpath: Option<String>,
-    /// An undo that was not settled yet.
+    /// A pending revert. The next prompt makes it final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<NextRevert>,
 }
 
-/// A place to work in.
+/// A directory, possibly in a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
-    /// The directory.
+    /// Absolute path of the directory.
     pub directory: String,
-    /// Experimental workspaces of OpenCode; passed through.
+    /// Id of an experimental OpenCode workspace. Baton passes it through.
     #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
 }
 
-/// A model.
+/// Reference to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextModel {
-    /// The model's id at its provider.
+    /// Model id within the provider.
     pub id: String,
-    /// The provider.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// The variant.
+    /// Absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
 
-/// Tokens, always complete.
+/// Token counts of a step or a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
-    /// Read by the model, without what came out of a cache.
+    /// Input tokens without cached ones.
     pub input: u64,
-    /// Written by the model, without its thoughts.
+    /// Output tokens without reasoning.
     pub output: u64,
-    /// Its thoughts.
+    /// Reasoning tokens.
     pub reasoning: u64,
-    /// The cache.
     pub cache: SpentCache,
 }
 
-/// Tokens that went through a cache.
+/// Cached token counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpentCache {
-    /// Came out of it.
+    /// Tokens read from the cache.
     pub read: u64,
-    /// Went into it.
+    /// Tokens written to the cache.
     pub write: u64,
 }
 
 /// Times of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextTime {
-    /// When it was created.
     pub created: Millis,
-    /// When it last changed.
     pub updated: Millis,
-    /// When it was put away.
+    /// Time at which the user archived the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<Number>,
 }
 
-/// An undo that was not settled yet.
+/// A pending revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextRevert {
-    /// The first message that is undone.
+    /// The first reverted message.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// The first part of it, if not all of it is.
+    /// The first reverted part of that message; absent if the whole message is reverted.
     #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
     pub part_id: Option<PartId>,
-    /// The tree before the undo.
+    /// Snapshot of the working tree before the revert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// What the undo changed.
+    /// Unified diff of the reverted changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
@@ -121,28 +113,25 @@ pub struct NextRevert {
 /// The body of `POST /api/session`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextSessionInput {
-    /// Chosen by the client; sending the same one again changes nothing.
+    /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<SessionId>,
-    /// Its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<NextModel>,
-    /// Where it is to work.
+    /// Directory of the session. Default: the directory of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
-    /// Fields this version does not know.
     #[serde(flatten)]
     pub extra: Rest,
 }
 
-/// What an active session does.
+/// Activity of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Active {
-    /// It works on something.
+    /// A turn is running.
     Running,
 }
 

@@ -1,4 +1,4 @@
-//! One example of each event type, as Baton writes it.
+//! One example of each event type, as Baton serialises it.
 
 use protocol::{
     AssistantMessage, EndReason, Event, EventBody, Extra, Message, MessageError, Part, PartBody, Rest,
@@ -425,7 +425,7 @@ fn every_event_type_has_an_example() {
 }
 
 #[test]
-fn every_example_is_read_back_as_it_was() {
+fn every_example_survives_a_round_trip() {
     for event in examples() {
         let text = serde_json::to_string(&event).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);

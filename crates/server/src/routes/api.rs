@@ -1,4 +1,4 @@
-//! The newer interface under `/api`: the same engine and the same sessions in its own shapes (`protocol::next`).
+//! The newer interface under `/api`: the same sessions in the shapes of `protocol::next`.
 
 mod catalogue;
 mod event;
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Vec<Route> {
     .collect()
 }
 
-/// It is done, and there is nothing to say about it.
+/// A successful answer without a body.
 #[derive(Debug)]
 struct Done;
 
@@ -62,20 +62,19 @@ impl Gives for Done {
     }
 }
 
-/// A number in a query that OpenCode's document calls a string.
+/// Parses a number in a query that OpenCode's OpenAPI document declares as a string.
 fn number(name: &str, text: Option<&str>) -> Result<Option<u64>, Error> {
-    let refuse =
-        |_| Error::bad_request(BadRequestKind::Query, format!("{name}: a whole number was expected"));
+    let refuse = |_| Error::bad_request(BadRequestKind::Query, format!("{name}: expected a whole number"));
     text.map(str::parse).transpose().map_err(refuse)
 }
 
-/// How many entries a page has.
+/// Returns the number of entries per page.
 fn page_size(asked: Option<f64>, usual: usize, most: usize) -> Result<usize, Error> {
     let Some(asked) = asked else { return Ok(usual) };
     if asked.fract() != 0.0 || asked < 1.0 {
         return Err(Error::bad_request(
             BadRequestKind::Query,
-            "limit: a whole number from 1 on was expected",
+            "limit: expected a whole number of at least 1",
         ));
     }
     #[expect(
@@ -87,7 +86,7 @@ fn page_size(asked: Option<f64>, usual: usize, most: usize) -> Result<usize, Err
     Ok(asked.min(most))
 }
 
-/// Which way a list is read.
+/// Sort order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Order {
@@ -105,7 +104,7 @@ fn write_cursor<T: Serialize>(cursor: &T) -> String {
 fn read_cursor<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let bytes = BASE64.decode(text.trim_end_matches('=')).ok();
     let refuse = || {
-        let message = "cursor: is none that this server gave".to_owned();
+        let message = "cursor: not a cursor of this server".to_owned();
         let body = TaggedError::InvalidCursor { message, extra: Rest::NONE };
         Error::new(Fault::BadRequest, WireError::Tagged(body))
     };

@@ -1,4 +1,4 @@
-//! The configuration: what clients may see of it, and changing it.
+//! The configuration: reading it without secrets, and changing it.
 
 use std::borrow::Cow;
 
@@ -27,16 +27,16 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/config", "config.get", config).summary("Get the configuration, without its secrets"),
         Route::patch("/config", "config.update", change)
-            .summary("Change the configuration of a project; turns go on")
+            .summary("Change the configuration of a project; running turns continue")
             .faults(&[Fault::Configuration, Fault::Full]),
         Route::get("/global/config", "global.config.get", user_config)
-            .summary("Get the configuration that counts everywhere, without its secrets")
+            .summary("Get the user's global configuration, without its secrets")
             .faults(&[Fault::Configuration]),
         Route::patch("/global/config", "global.config.update", change_user)
-            .summary("Change the configuration that counts everywhere; turns go on")
+            .summary("Change the user's global configuration; running turns continue")
             .faults(&[Fault::Configuration, Fault::Full]),
         Route::get("/config/providers", "config.providers", providers)
-            .summary("List the providers that can be used, and their models"),
+            .summary("List the available providers and their models"),
     ]
 }
 
@@ -48,7 +48,7 @@ async fn user_config(State(app): State<App>) -> Result<Shown, Error> {
     Ok(Shown::from(&app.instances.user_config().await?))
 }
 
-/// Clients that are told begin anew, as they would with OpenCode; but no turn ends.
+/// Publishes the event after which OpenCode's clients reload their state. Running turns continue.
 async fn change(
     State(app): State<App>,
     directory: Directory,
@@ -71,7 +71,7 @@ async fn change_user(State(app): State<App>, Body(Change(change)): Body<Change>)
     Ok(Shown::from(&config))
 }
 
-/// A part of a configuration, as it was sent: [`Config`] would lose its secrets, which have to be kept.
+/// The changed keys as the client sent them. [`Config`] would drop their secrets, which must be written.
 #[derive(Deserialize)]
 struct Change(Map<String, Value>);
 
@@ -85,12 +85,12 @@ impl JsonSchema for Change {
     }
 }
 
-/// A configuration as it was read, which may hold more than this version has types for.
+/// A configuration as it was read. It may contain keys that this version has no types for.
 struct Shown(Value);
 
 impl From<&Value> for Shown {
     fn from(config: &Value) -> Self {
-        // Once more, should the wiring have missed one.
+        // A second filter, in case the instance's configuration still contains a secret.
         Self(without_secrets(config))
     }
 }

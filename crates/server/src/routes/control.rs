@@ -1,4 +1,4 @@
-//! Clients that want to say something in the server's log.
+//! Log entries of clients.
 
 use axum::Json;
 use protocol::Extra;
@@ -7,28 +7,26 @@ use serde::Deserialize;
 
 use crate::{Error, extract::Body, openapi::Route};
 
-/// Letters of a client's entry that are kept.
+/// Maximum length of each text in a client's entry, in characters.
 const MAX_ENTRY: usize = 8_192;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::post("/log", "app.log", log).summary("Write an entry to the server's log")]
 }
 
-/// An entry for the log.
+/// A log entry of a client.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct LogInput {
-    /// Who says it.
+    /// Name of the client's component.
     service: String,
-    /// How bad it is.
     level: Level,
-    /// What is said.
     message: String,
-    /// More of it.
+    /// Further fields.
     #[serde(default)]
     extra: Option<Extra>,
 }
 
-/// How bad an entry is.
+/// Severity of a log entry.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -43,12 +41,12 @@ async fn log(Body(entry): Body<LogInput>) -> Result<Json<bool>, Error> {
     let (service, message) = (cut(&entry.service), cut(&entry.message));
     let extra =
         entry.extra.map(|extra| cut(&serde_json::Value::Object(extra).to_string())).unwrap_or_default();
-    // Quoted, so that a client cannot write lines of its own.
+    // `Debug` quotes the texts, so that a client cannot forge log lines.
     match entry.level {
-        Level::Debug => tracing::debug!(?service, ?message, ?extra, "a client says"),
-        Level::Info => tracing::info!(?service, ?message, ?extra, "a client says"),
-        Level::Warn => tracing::warn!(?service, ?message, ?extra, "a client says"),
-        Level::Error => tracing::error!(?service, ?message, ?extra, "a client says"),
+        Level::Debug => tracing::debug!(?service, ?message, ?extra, "log entry of a client"),
+        Level::Info => tracing::info!(?service, ?message, ?extra, "log entry of a client"),
+        Level::Warn => tracing::warn!(?service, ?message, ?extra, "log entry of a client"),
+        Level::Error => tracing::error!(?service, ?message, ?extra, "log entry of a client"),
     }
     Ok(Json(true))
 }

@@ -1,4 +1,4 @@
-//! The server about itself.
+//! The OpenAPI document and the metrics.
 
 use std::sync::LazyLock;
 
@@ -14,21 +14,21 @@ use crate::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/doc", "doc.get", document).summary("Get this document"),
+        Route::get("/doc", "doc.get", document).summary("Get this OpenAPI document"),
         Route::opaque(Method::Get, "/metrics", "metrics.get", metrics::metrics)
-            .summary("Get figures for Prometheus")
+            .summary("Get metrics in the format of Prometheus")
             .gives_metrics(),
     ]
 }
 
-/// The document does not change while the server runs.
+/// The document, built once: it does not change while the server runs.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
 
 async fn document() -> Document {
     Document(DOCUMENT.clone())
 }
 
-/// The document, written.
+/// The serialised document.
 struct Document(Bytes);
 
 impl IntoResponse for Document {

@@ -1,4 +1,4 @@
-//! What a person has run rather than says: slash commands, the command that writes an AGENTS.md, and command lines.
+//! Commands that the user runs in a session: slash commands, `/init` and shell commands.
 
 use axum::{Json, extract::State};
 use protocol::{
@@ -15,7 +15,7 @@ use crate::{
     openapi::Route,
 };
 
-/// The command that writes an AGENTS.md.
+/// The slash command that writes an AGENTS.md.
 const INIT: &str = "init";
 
 pub(super) fn routes() -> Vec<Route> {
@@ -29,13 +29,13 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(&[Fault::NotFound])
             .stores(),
         Route::post("/session/{sessionID}/shell", "session.shell", shell)
-            .summary("Run a command line for a person and wait for its end; not while the session is busy")
+            .summary("Run a shell command of the user and wait for its end; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
     ]
 }
 
-/// If the client goes away meanwhile, only this wait ends: the turn belongs to the session.
+/// If the client disconnects, only this wait ends; the turn continues.
 async fn command(
     State(app): State<App>,
     Params(id): Params<SessionId>,
@@ -52,9 +52,9 @@ async fn shell(
     Ok(Json(app.sessions.shell(&id, input).await?))
 }
 
-/// Which model is to write it.
+/// Body that selects the model for `/init`.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(clippy::struct_field_names, reason = "the names of the wire")]
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
 struct InitInput {
     #[serde(rename = "messageID")]
     message_id: MessageId,

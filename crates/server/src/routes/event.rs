@@ -1,4 +1,4 @@
-//! The events of one directory.
+//! The event stream of one directory.
 
 use protocol::Event;
 

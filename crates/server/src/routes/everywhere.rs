@@ -1,4 +1,4 @@
-//! The sessions of all projects, for a search that is not about one directory.
+//! Sessions of all projects, for searches across directories.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use crate::{
     project::{worktree_of, worktrees},
 };
 
-/// Sessions in a page, unless the client says otherwise.
+/// Default number of sessions per page.
 const USUAL_SESSIONS: usize = 100;
-/// Sessions in a page at most.
+/// Maximum number of sessions per page.
 const MAX_SESSIONS: usize = 1_000;
-/// Tells a client that there is more.
+/// Header with the cursor of the next page; absent on the last page.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 pub(super) fn routes() -> Vec<Route> {
@@ -35,46 +35,43 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Which sessions to list.
+/// Query of a session list across projects.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct GlobalQuery {
-    /// Only sessions without a parent.
+    /// True to leave out child sessions.
     roots: Option<bool>,
-    /// Only sessions updated at or after this moment, in milliseconds.
+    /// Returns only sessions updated at or after this time, in milliseconds since the Unix epoch.
     start: Option<i64>,
-    /// Only sessions updated before this moment, which the previous page gave.
+    /// Returns only sessions updated before this time. Use the cursor of the previous page.
     cursor: Option<i64>,
-    /// Only sessions whose title contains this.
+    /// Returns only sessions whose title contains this text.
     search: Option<String>,
-    /// At most so many; 100 if nothing is said.
+    /// Maximum number of sessions, up to 1,000. Default: 100.
     limit: Option<usize>,
-    /// Archived sessions, too.
+    /// True to include archived sessions.
     archived: Option<bool>,
 }
 
-/// A session, and what its project is called.
+/// A session with its project.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GlobalSession {
-    /// The session.
     #[serde(flatten)]
     session: Session,
-    /// Its project.
     project: ProjectSummary,
 }
 
-/// The little that a list shows of a project.
+/// Summary of a project.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProjectSummary {
-    /// Its id.
     id: String,
-    /// Shown name.
+    /// Name that clients display.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// The top of its worktree.
+    /// Root of the worktree.
     worktree: String,
 }
 
-/// A page of sessions, and where the next one begins.
+/// A page of sessions and the cursor of the next one.
 struct Listed {
     sessions: Vec<GlobalSession>,
     next: Option<Millis>,
@@ -93,7 +90,7 @@ async fn list(
         updated_before: query.cursor,
         unarchived: !query.archived.unwrap_or(false),
         search: query.search,
-        // One more than is shown tells whether there is more.
+        // One extra session tells whether there is another page.
         limit: Some(limit + 1),
         ..Listing::default()
     };
@@ -133,7 +130,7 @@ impl Gives for Listed {
     fn describe(operation: &mut Operation) {
         operation.gives::<Vec<GlobalSession>>(&[(
             "X-Next-Cursor",
-            "The cursor of the page after this one, if there is one.",
+            "Cursor of the next page. Absent on the last page.",
         )]);
     }
 }

@@ -1,5 +1,5 @@
-//! What OpenCode calls experimental: the list of tools, and what its clients ask for at start and Baton has none of,
-//! accounts, workspaces on other machines, and their synchronisation.
+//! OpenCode's experimental routes: the list of tools, and empty answers for features that Baton lacks but
+//! OpenCode's clients ask for at start (accounts, remote workspaces and their synchronisation).
 
 use axum::{Json, extract::State};
 use protocol::Extra;
@@ -17,33 +17,33 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/experimental/capabilities", "experimental.capabilities.get", capabilities)
-            .summary("Get what this server can do beyond the usual"),
+            .summary("Get the optional features of this server"),
         Route::get("/experimental/console", "experimental.console.get", console)
-            .summary("Get the account of OpenCode's console; there is none"),
+            .summary("Get the OpenCode console account; always empty"),
         Route::get("/experimental/console/orgs", "experimental.console.listOrgs", organisations)
-            .summary("List the organisations of the account; there are none"),
+            .summary("List the organisations of the account; always empty"),
         Route::get("/experimental/tool", "tool.list", tools)
-            .summary("List the tools that suit a model")
+            .summary("List the tools for a model")
             .faults(&[Fault::Configuration]),
         Route::get("/experimental/tool/ids", "tool.ids", tool_ids)
             .summary("List the names of all tools")
             .faults(&[Fault::Configuration]),
         Route::get("/experimental/workspace", "experimental.workspace.list", workspaces)
-            .summary("List the workspaces; there are none"),
+            .summary("List the workspaces; always empty"),
         Route::get("/experimental/workspace/adapter", "experimental.workspace.adapter.list", adapters)
-            .summary("List the kinds of workspaces; there are none"),
+            .summary("List the kinds of workspaces; always empty"),
         Route::get("/experimental/workspace/status", "experimental.workspace.status", statuses)
-            .summary("List the connections to workspaces; there are none"),
+            .summary("List the connections to workspaces; always empty"),
         Route::post("/sync/start", "sync.start", synchronise)
-            .summary("Start to follow workspaces; there are none"),
+            .summary("Start to synchronise workspaces; no effect"),
     ]
 }
 
-/// What this server can do beyond the usual.
+/// Optional features of this server.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Capabilities {
-    /// Whether a subagent can go on in the background.
+    /// True if a subagent can continue in the background.
     background_subagents: bool,
 }
 
@@ -51,13 +51,13 @@ async fn capabilities(_: Directory) -> Json<Capabilities> {
     Json(Capabilities { background_subagents: false })
 }
 
-/// The account of OpenCode's console.
+/// The OpenCode console account.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Console {
     /// Providers that the account pays for.
     console_managed_providers: Vec<String>,
-    /// How many organisations one could change to.
+    /// Number of organisations that the user could switch to.
     switchable_org_count: u32,
 }
 
@@ -65,13 +65,13 @@ async fn console(_: Directory) -> Json<Console> {
     Json(Console::default())
 }
 
-/// For which model.
+/// Query of a tool list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ToolQuery {
-    /// Its provider; it makes no difference.
+    /// Provider id. It has no effect.
     #[serde(rename = "provider")]
     _provider: String,
-    /// Its id.
+    /// Model id.
     model: String,
 }
 
@@ -91,7 +91,7 @@ async fn tool_ids(State(app): State<App>, directory: Directory) -> Result<Json<V
 /// Organisations of the account.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 struct Organisations {
-    /// None.
+    /// Always empty.
     orgs: Vec<Extra>,
 }
 
@@ -103,16 +103,13 @@ async fn organisations(_: Directory) -> Json<Organisations> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Workspace {
-    /// Its id.
     id: String,
-    /// Its kind.
     r#type: String,
-    /// Shown name.
+    /// Name that clients display.
     name: String,
-    /// Whose it is.
     #[serde(rename = "projectID")]
     project_id: String,
-    /// When it was used last.
+    /// Time of the last use.
     time_used: i64,
 }
 
@@ -123,11 +120,10 @@ async fn workspaces(_: Directory) -> Json<Vec<Workspace>> {
 /// A kind of workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Adapter {
-    /// What it is called in calls.
+    /// Identifier in calls.
     r#type: String,
-    /// Shown name.
+    /// Name that clients display.
     name: String,
-    /// What it is for.
     description: String,
 }
 
@@ -138,10 +134,8 @@ async fn adapters(_: Directory) -> Json<Vec<Adapter>> {
 /// The connection to a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Connection {
-    /// The workspace.
     #[serde(rename = "workspaceID")]
     workspace_id: String,
-    /// How it is.
     status: String,
 }
 

@@ -1,4 +1,4 @@
-//! Files of a directory: found, listed and shown. Paths that lead out of it, and the repository's own files, are
+//! Search, listing and reading of files in a directory. Paths outside of the directory and the files of `.git` are
 //! refused.
 
 use std::{
@@ -26,63 +26,61 @@ use crate::{
     openapi::Route,
 };
 
-/// How long a search may take; what was found by then is the answer. A person waits for it.
+/// Timeout of a search. The answer contains the results up to then.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Names in an answer, unless the client says otherwise.
+/// Default number of names per answer.
 const USUAL_NAMES: usize = 10;
-/// Names in an answer, whatever the client says.
+/// Maximum number of names per answer.
 const MAX_NAMES: usize = 200;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/find", "find.text", find_text).summary("Find lines with a regular expression"),
+        Route::get("/find", "find.text", find_text).summary("Find lines that match a regular expression"),
         Route::get("/find/file", "find.files", find_files).summary("Find files and directories by name"),
-        Route::get("/find/symbol", "find.symbols", find_symbols).summary("Find symbols; there are none"),
+        Route::get("/find/symbol", "find.symbols", find_symbols).summary("Find symbols; always empty"),
         Route::get("/file", "file.list", list).summary("List a directory").faults(&[Fault::NotFound]),
         Route::get("/file/content", "file.read", read)
-            .summary("Get a file, and how it differs from the last commit")
+            .summary("Read a file and its diff to the last commit")
             .faults(&[Fault::NotFound]),
-        Route::get("/file/status", "file.status", status).summary("List the files that git calls changed"),
+        Route::get("/file/status", "file.status", status)
+            .summary("List the files that differ from the last commit"),
     ]
 }
 
-/// What to look for.
+/// Query of a text search.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct TextQuery {
-    /// A regular expression.
     pattern: String,
 }
 
-/// Text as ripgrep wraps it.
+/// Text in the form of ripgrep's JSON output.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Words {
-    /// The text.
     text: String,
 }
 
-/// A line that fits.
+/// A matching line.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FoundLine {
-    /// The file, as seen from the directory.
+    /// Path relative to the directory.
     path: Words,
-    /// The line, or of a long one the part around what fits.
+    /// The line. A long line is cut to the part around the match.
     lines: Words,
-    /// Counted from 1.
+    /// Line number, starting at 1.
     line_number: u64,
-    /// Where the line begins in the file, in bytes.
+    /// Byte offset of the line in the file.
     absolute_offset: u64,
-    /// What fits in it.
     submatches: Vec<FoundWords>,
 }
 
-/// A piece of a line that fits.
+/// A match within a line.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FoundWords {
-    /// What it says.
+    /// The matching text.
     r#match: Words,
-    /// Where it begins in the line, in bytes.
+    /// Byte offset of the match in the line.
     start: usize,
-    /// Where it ends.
+    /// Byte offset of the end of the match in the line.
     end: usize,
 }
 
@@ -92,7 +90,7 @@ async fn find_text(
     Query(query): Query<TextQuery>,
 ) -> Result<Json<Vec<FoundLine>>, Error> {
     let scope = scope(&app, &directory.path)?;
-    // Nobody waits for a search whose caller has left.
+    // Cancels the search when the caller disconnects.
     let _leaving = scope.cancel.clone().drop_guard();
     let found = blocking(move || search::grep(&query.pattern, None, &scope)).await?;
     let lines = found.files.into_iter().flat_map(|file| {
@@ -102,10 +100,11 @@ async fn find_text(
     Ok(Json(lines.collect()))
 }
 
-/// Where a call may search. The root of the file system is no project, and would keep the disk busy for long.
+/// Returns the scope of a search. The root of the file system is refused: it is no project, and a search would keep
+/// the disk busy for long.
 fn scope(app: &App, directory: &str) -> Result<Scope, Error> {
     if directory == "/" {
-        let message = "the root of the file system is not searched: name a project's directory";
+        let message = "the root of the file system cannot be searched; name a project's directory";
         return Err(Error::bad_request(BadRequestKind::Query, message));
     }
     let closed = app.facts.closed.clone();
@@ -131,26 +130,24 @@ fn shown(directory: &str, path: &Path) -> String {
     path.strip_prefix(directory).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// Which names to look for.
+/// Query of a search by name.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct NameQuery {
-    /// Letters of the name, in their order.
+    /// Letters that the name contains in this order.
     query: String,
-    /// Whether directories are wanted too; they are if nothing is said.
+    /// False to find files only. Default: true.
     dirs: Option<bool>,
-    /// Only of this kind.
+    /// Restricts the results to files or directories.
     r#type: Option<NodeKind>,
-    /// At most so many, up to 200; 10 if nothing is said.
+    /// Maximum number of results, up to 200. Default: 10.
     limit: Option<usize>,
 }
 
-/// What an entry is.
+/// Kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum NodeKind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
 }
 
@@ -183,7 +180,7 @@ async fn find_files(
     Ok(Json(found.into_iter().map(|name| name.path).collect()))
 }
 
-/// What fits a query best, the best first.
+/// Returns the names that match a query, best match first.
 pub(super) async fn names(
     app: &App,
     directory: &str,
@@ -197,22 +194,20 @@ pub(super) async fn names(
     blocking(move || search::names(&query, wanted, &scope)).await
 }
 
-/// What to look for.
+/// Query of a symbol search.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "there are no language servers to ask")]
+#[expect(dead_code, reason = "symbols need language servers, which Baton does not run")]
 struct SymbolQuery {
-    /// A part of the symbol's name.
+    /// Part of the symbol's name.
     query: String,
 }
 
-/// A symbol of a program.
+/// A symbol in source code.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Symbol {
-    /// Its name.
     name: String,
-    /// What it is.
+    /// Kind, as in the language server protocol.
     kind: u32,
-    /// Where it is.
     location: Extra,
 }
 
@@ -220,40 +215,37 @@ async fn find_symbols(_: Directory, _: Query<SymbolQuery>) -> Json<Vec<Symbol>> 
     Json(Vec::new())
 }
 
-/// Which file or directory.
+/// Query that names a file or directory.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct PathQuery {
-    /// As seen from the directory of the call; empty for that directory.
+    /// Path relative to the directory of the call. Empty for that directory.
     path: String,
 }
 
-/// Where a path of a call leads: inside the directory, not into the repository's own files, and not into a closed place.
+/// Resolves a path of a call. Refuses paths outside of the directory, in `.git` and in closed places.
 pub(super) fn resolve(directory: &str, path: &str, closed: &Closed) -> Result<(Root, PathBuf), Error> {
     if path.contains('\0') {
-        return Err(Error::bad_request(BadRequestKind::Query, "path: it contains a NUL"));
+        return Err(Error::bad_request(BadRequestKind::Query, "path: must not contain a NUL character"));
     }
     let root = Root::new(directory.as_ref())?.without(closed)?;
     let found = root.resolve(path)?;
     let inside = found.strip_prefix(root.top()).unwrap_or(&found);
     if inside.components().any(|piece| piece == Component::Normal(".git".as_ref())) {
-        let message = format!("path: {path:?} is one of the repository's own files, which are not shown");
+        let message = format!("path: {path:?} is in the `.git` directory, which cannot be read");
         return Err(Error::bad_request(BadRequestKind::Query, message));
     }
     Ok((root, found))
 }
 
-/// An entry of a directory.
+/// A directory entry.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FileNode {
-    /// Its name.
     name: String,
-    /// Its path, as seen from the directory of the call.
+    /// Path relative to the directory of the call.
     path: String,
-    /// Its absolute path.
     absolute: String,
-    /// What it is.
     r#type: NodeKind,
-    /// Whether git ignores it.
+    /// True if git ignores the entry.
     ignored: bool,
 }
 
@@ -280,24 +272,23 @@ async fn list(
     Ok(Json(nodes.await?))
 }
 
-/// A file.
+/// Content of a file.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FileContent {
-    /// Text or not.
     r#type: ContentKind,
     /// The text, or the bytes in base64.
     content: String,
-    /// How it differs from the last commit.
+    /// Unified diff to the last commit. Absent if the file is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
-    /// The same, taken apart.
+    /// The same diff as hunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<FilePatch>,
-    /// How the content is written, if it is not text.
+    /// Encoding of `content`. Absent for text.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<Encoding>,
-    /// What it is, if it is not text.
+    /// Media type. Absent for text.
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<String>,
 }
@@ -316,31 +307,30 @@ enum Encoding {
     Base64,
 }
 
-/// How a file differs from the last commit.
+/// Difference of a file to the last commit.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FilePatch {
-    /// The file at the last commit.
+    /// Path at the last commit.
     old_file_name: String,
-    /// The file now.
+    /// Current path.
     new_file_name: String,
-    /// Where they differ.
     hunks: Vec<PatchHunk>,
 }
 
-/// A place where a file differs, with the lines around it.
+/// A changed section with the lines around it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PatchHunk {
-    /// First line at the last commit, counted from 1.
+    /// First line at the last commit, starting at 1.
     old_start: usize,
-    /// How many lines of it.
+    /// Number of lines at the last commit.
     old_lines: usize,
-    /// First line now.
+    /// First line now, starting at 1.
     new_start: usize,
-    /// How many lines of it.
+    /// Number of lines now.
     new_lines: usize,
-    /// The lines, each with its sign in front.
+    /// Lines, each with its sign as the first character.
     lines: Vec<String>,
 }
 
@@ -399,28 +389,24 @@ async fn compare(repository: &Repository, path: &Path, shown: String, content: F
     FileContent { diff: Some(diff), patch: Some(patch), ..content }
 }
 
-/// A file that changed since the last commit.
+/// A file that differs from the last commit.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChangedFile {
-    /// As seen from the top of the worktree.
+    /// Path relative to the root of the worktree.
     path: String,
-    /// Lines added.
+    /// Number of added lines.
     added: u64,
-    /// Lines removed.
+    /// Number of removed lines.
     removed: u64,
-    /// What happened to it.
     status: Change,
 }
 
-/// What happened to a file.
+/// Kind of a file's change.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Change {
-    /// It is new.
     Added,
-    /// It is gone.
     Deleted,
-    /// It is another one.
     Modified,
 }
 

@@ -1,4 +1,4 @@
-//! The server as a whole.
+//! Routes about the server as a whole.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::{App, Error, error::Fault, extract::Body, openapi::Route, sse};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/global/health", "global.health", health).summary("Whether the server is well"),
+        Route::get("/global/health", "global.health", health).summary("Get the health of the server"),
         Route::get("/global/event", "global.event", sse::global_event)
             .summary("Follow the events of all directories")
             .streams::<GlobalEvent>(),
         Route::post("/global/dispose", "global.dispose", dispose)
-            .summary("Read the configuration of all directories again; turns go on"),
+            .summary("Reload the configuration of all directories; running turns continue"),
         Route::post("/global/upgrade", "global.upgrade", upgrade)
-            .summary("Upgrade the server; it never does so itself")
+            .summary("Upgrade the server; always refused")
             .faults(&[Fault::NotBuilt]),
     ]
 }
@@ -34,23 +34,23 @@ async fn dispose(State(app): State<App>) -> Json<bool> {
     Json(true)
 }
 
-/// What to upgrade to.
+/// Body of an upgrade.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "nothing is upgraded, but a call still has to fit")]
+#[expect(dead_code, reason = "never upgraded, but the body must still be valid")]
 struct Upgrade {
-    /// The version.
+    /// Version to install.
     target: String,
 }
 
-/// A server that many sessions depend on is replaced by whoever runs it, not by one of its clients.
+/// Always refuses: the user who runs the server upgrades it, not one of its clients.
 async fn upgrade(_: Body<Upgrade>) -> Error {
     let message =
         "This server does not upgrade itself. Install the new version where it runs, and restart it.";
     Error::plain(Fault::NotBuilt, message)
 }
 
-/// An event with the place it happened at. It is written by the bus, once for all subscribers, and so has no
-/// value here, only a schema.
+/// An event with its directory and project. The bus serialises it once for all subscribers, so this type has no
+/// values, only a schema.
 enum GlobalEvent {}
 
 impl JsonSchema for GlobalEvent {
@@ -61,7 +61,7 @@ impl JsonSchema for GlobalEvent {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "An event with the place it happened at.",
+            "description": "An event with its directory and project.",
             "properties": {
                 "directory": { "type": "string", "description": "The session's directory." },
                 "project": { "type": "string", "description": "The session's project." },

@@ -1,4 +1,4 @@
-//! What there is in a directory: paths, version control, agents, commands, skills and helpers.
+//! Contents of a directory: paths, version control, agents, commands and skills.
 
 use axum::{Json, extract::State};
 use engine::bus::Place;
@@ -16,14 +16,14 @@ use crate::{App, extract::Directory, instance::Here, openapi::Route};
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/path", "path.get", paths).summary("Get the paths of a directory and of the server"),
-        Route::get("/vcs", "vcs.get", vcs).summary("Get the branch of a directory"),
+        Route::get("/vcs", "vcs.get", vcs).summary("Get the git branch of a directory"),
         Route::get("/agent", "app.agents", agents).summary("List the agents"),
         Route::get("/command", "command.list", commands).summary("List the slash commands"),
         Route::get("/skill", "app.skills", skills).summary("List the skills"),
         Route::post("/instance/dispose", "instance.dispose", dispose)
-            .summary("Read the configuration of a directory again; turns go on"),
-        Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; there are none"),
-        Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; there are none"),
+            .summary("Reload the configuration of a directory; running turns continue"),
+        Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; always empty"),
+        Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; always empty"),
     ]
 }
 
@@ -40,13 +40,13 @@ async fn paths(State(app): State<App>, directory: Directory) -> Json<Paths> {
     })
 }
 
-/// What version control says.
+/// Git branches of a directory.
 #[derive(Debug, Serialize, JsonSchema)]
 struct VcsInfo {
-    /// The branch that is checked out, if one is.
+    /// The checked-out branch. Absent if none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
-    /// The branch that work starts from, if it is known.
+    /// The repository's default branch. Absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     default_branch: Option<String>,
 }
@@ -79,14 +79,14 @@ async fn skills(Here(instance): Here) -> Json<Vec<Skill>> {
     Json(instance.skills.clone())
 }
 
-/// Unlike OpenCode's, this ends no turn and no stream. Clients that are told begin anew all the same.
+/// Unlike OpenCode's, this ends no turn and no stream. Clients reload their state all the same.
 async fn dispose(State(app): State<App>, directory: Directory) -> Json<bool> {
     app.instances.forget(Some(&directory.path));
     announce(&app, directory).await;
     Json(true)
 }
 
-/// Tells clients that what they know of a directory may be so no longer.
+/// Publishes the event after which clients reload the state of a directory.
 pub(super) async fn announce(app: &App, directory: Directory) {
     let place = app.projects.find(&directory.path).await;
     let place = Place { directory: place.directory.as_str().into(), project: place.project.as_str().into() };
@@ -94,7 +94,7 @@ pub(super) async fn announce(app: &App, directory: Directory) {
     app.sessions.publish(Some(&place), EventBody::ServerInstanceDisposed(body));
 }
 
-/// Language servers and formatters: OpenCode's clients ask for them at start and want a list.
+/// Always empty: OpenCode's clients ask for language servers and formatters at start and expect a list.
 async fn helpers(_: Directory) -> Json<Vec<Extra>> {
     Json(Vec::new())
 }

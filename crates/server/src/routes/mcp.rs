@@ -1,4 +1,4 @@
-//! MCP servers: how they are, switching them on and off, adding one, and what they have to read.
+//! MCP servers: status, connections, additional servers and resources.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,26 +16,30 @@ use crate::{
     openapi::{Method, Route},
 };
 
-/// Logging in at a server, which Baton cannot do yet.
+/// Login routes of MCP servers, which Baton does not support yet.
 const LOGIN: [(&str, &str, &str); 3] = [
-    ("/mcp/{name}/auth", "mcp.auth.start", "Begin to log in at an MCP server"),
-    ("/mcp/{name}/auth/callback", "mcp.auth.callback", "Finish logging in at an MCP server"),
-    ("/mcp/{name}/auth/authenticate", "mcp.auth.authenticate", "Log in at an MCP server and wait for it"),
+    ("/mcp/{name}/auth", "mcp.auth.start", "Start a login at an MCP server"),
+    ("/mcp/{name}/auth/callback", "mcp.auth.callback", "Complete a login at an MCP server"),
+    (
+        "/mcp/{name}/auth/authenticate",
+        "mcp.auth.authenticate",
+        "Log in at an MCP server and wait for completion",
+    ),
 ];
 
 pub(super) fn routes() -> Vec<Route> {
     let about_one = |route: Route| route.faults(&[Fault::ServerGone]);
     let mut routes = vec![
-        Route::get("/mcp", "mcp.status", status).summary("Get the status of the MCP servers, by name"),
-        about_one(Route::post("/mcp", "mcp.add", add)).summary("Add an MCP server until the program ends"),
+        Route::get("/mcp", "mcp.status", status).summary("Get the status of the MCP servers by name"),
+        about_one(Route::post("/mcp", "mcp.add", add)).summary("Add an MCP server until Baton stops"),
         about_one(Route::post("/mcp/{name}/connect", "mcp.connect", connect))
-            .summary("Connect to an MCP server; whether it is connected now"),
+            .summary("Connect to an MCP server; returns true if the connection succeeded"),
         about_one(Route::post("/mcp/{name}/disconnect", "mcp.disconnect", disconnect))
-            .summary("Let go of an MCP server"),
+            .summary("Disconnect from an MCP server"),
         about_one(Route::delete("/mcp/{name}/auth", "mcp.auth.remove", forget))
-            .summary("Forget a login at an MCP server; there is none"),
+            .summary("Delete the login at an MCP server; no effect"),
         Route::get("/experimental/resource", "experimental.resource.list", resources)
-            .summary("List what MCP servers have to read"),
+            .summary("List the resources of MCP servers"),
     ];
     routes.extend(LOGIN.into_iter().map(|(path, id, summary)| {
         about_one(Route::new(Method::Post, path, id, refuse)).summary(summary).faults(&[Fault::NotBuilt])
@@ -71,14 +75,14 @@ async fn disconnect(Here(instance): Here, Params(name): Params<String>) -> Resul
     Ok(Json(true))
 }
 
-/// That something is gone.
+/// Answer to the deletion of a login.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Forgotten {
-    /// It is.
+    /// Always true.
     success: bool,
 }
 
-/// No login is ever kept, so none is there afterwards.
+/// Always succeeds, because Baton stores no logins at MCP servers.
 async fn forget(Here(instance): Here, Params(name): Params<String>) -> Result<Json<Forgotten>, Error> {
     named(instance.mcp.as_ref(), &name)?;
     Ok(Json(Forgotten { success: true }))
@@ -104,7 +108,7 @@ async fn resources(Here(instance): Here) -> Json<BTreeMap<String, McpResource>> 
     Json(found.into_iter().map(named).collect())
 }
 
-/// The servers, if there is one of this name among them.
+/// Returns the servers if one of them has this name.
 fn named<'a>(servers: Option<&'a Arc<dyn McpServers>>, name: &str) -> Result<&'a Arc<dyn McpServers>, Error> {
     let servers = servers.ok_or_else(|| Error::no_server(name))?;
     if servers.has(name) { Ok(servers) } else { Err(Error::no_server(name)) }

@@ -25,7 +25,7 @@ use crate::{
     openapi::{Gives, Operation, Route},
 };
 
-/// Messages in a page, whatever the client says.
+/// Maximum number of messages per page.
 const MAX_PAGE: usize = 10_000;
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
@@ -39,30 +39,30 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get a message")
             .faults(missing),
         Route::delete("/session/{sessionID}/message/{messageID}", "session.deleteMessage", delete)
-            .summary("Delete a message; not while the session is busy")
+            .summary("Delete a message; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::delete("/session/{sessionID}/message/{messageID}/part/{partID}", "part.delete", delete_part)
-            .summary("Delete a part; not while its message is being written")
+            .summary("Delete a part; fails while its message is open")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::patch("/session/{sessionID}/message/{messageID}/part/{partID}", "part.update", update_part)
-            .summary("Replace a part; not while its message is being written")
+            .summary("Replace a part; fails while its message is open")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
     ]
 }
 
-/// Which messages to list.
+/// Query of a message list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListQuery {
-    /// Only the newest so many; all without it, or with 0.
+    /// Returns only this number of the newest messages. Absent or 0 for all.
     limit: Option<usize>,
-    /// Only older than this cursor, which the previous page gave. Needs `limit`.
+    /// Returns only messages older than this cursor of the previous page. Requires `limit`.
     before: Option<String>,
 }
 
-/// A page of messages, and how to get the one before it.
+/// A page of messages, with the cursor and URL of the older page.
 struct Listed {
     messages: Array,
     older: Option<(String, String)>,
@@ -76,10 +76,10 @@ async fn list(
 ) -> Result<Listed, Error> {
     let limit = query.limit.filter(|limit| *limit > 0).map(|limit| limit.min(MAX_PAGE));
     if limit.is_none() && query.before.is_some() {
-        return Err(Error::bad_request(BadRequestKind::Query, "before: needs a limit"));
+        return Err(Error::bad_request(BadRequestKind::Query, "before: requires `limit`"));
     }
     let before = query.before.as_deref().map(read_cursor).transpose()?;
-    // The page begins after the message that is one too many.
+    // The page starts after the first message that does not fit.
     let after = match limit {
         Some(limit) => app.sessions.nth_before(&id, before.clone(), limit + 1).await?,
         None => None,
@@ -107,7 +107,7 @@ impl IntoResponse for Listed {
         let mut response = self.messages.into_response();
         if let Some((cursor, next)) = self.older {
             let headers = response.headers_mut();
-            // An address with letters that no header may hold gets no link; the cursor is enough.
+            // A URL with characters that a header cannot hold is omitted; the cursor suffices.
             for (name, value) in [(NEXT_CURSOR, cursor), (header::LINK, next)] {
                 if let Ok(value) = HeaderValue::from_str(&value) {
                     headers.insert(name, value);
@@ -121,13 +121,13 @@ impl IntoResponse for Listed {
 impl Gives for Listed {
     fn describe(operation: &mut Operation) {
         operation.gives::<Vec<MessageWithParts>>(&[
-            ("X-Next-Cursor", "The cursor of the page before this one, if there is one."),
-            ("Link", "The address of the page before this one, if there is one."),
+            ("X-Next-Cursor", "Cursor of the page with older messages. Absent on the last page."),
+            ("Link", "URL of the page with older messages. Absent on the last page."),
         ]);
     }
 }
 
-/// A cursor as OpenCode writes it: base64 of this.
+/// A cursor in OpenCode's format: base64 of this JSON object.
 #[derive(Debug, Serialize, Deserialize)]
 struct WireCursor {
     id: MessageId,
@@ -142,7 +142,7 @@ fn write_cursor(cursor: &Cursor) -> String {
 fn read_cursor(text: &str) -> Result<Cursor, Error> {
     let bytes = BASE64.decode(text.trim_end_matches('=')).ok();
     let cursor = bytes.and_then(|bytes| serde_json::from_slice::<WireCursor>(&bytes).ok());
-    let refuse = || Error::bad_request(BadRequestKind::Query, "before: is not a cursor of this server");
+    let refuse = || Error::bad_request(BadRequestKind::Query, "before: not a cursor of this server");
     cursor.map(|cursor| Cursor { created: cursor.time, id: cursor.id }).ok_or_else(refuse)
 }
 
@@ -176,7 +176,7 @@ async fn update_part(
 ) -> Result<Json<Part>, Error> {
     let refuse = |message: String| Err(Error::bad_request(BadRequestKind::Payload, message));
     if (&new.session_id, &new.message_id, &new.id) != (&id, &message, &part) {
-        return refuse("id, sessionID and messageID have to be those of the path".into());
+        return refuse("id, sessionID and messageID must match the path".into());
     }
     if let PartBody::Other(fields) = &new.body {
         return refuse(misfit(&Value::Object(fields.clone())));
@@ -184,13 +184,13 @@ async fn update_part(
     Ok(Json(app.sessions.update_part(&id, new).await?))
 }
 
-/// Why a part is not one of the types this server knows. Reading one from a log must not fail, so the type
-/// has a place for whatever does not fit; taking one from a client is another matter.
+/// Explains why a part does not fit any known type. The type accepts unknown parts so that reading the log never
+/// fails, but a client must not store one.
 fn misfit(body: &Value) -> String {
     fn check<T: DeserializeOwned>(body: &Value) -> Option<String> {
         let rejection = Json::<T>::from_bytes(body.to_string().as_bytes()).err()?;
         let reason = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
-        // The place is one in a text that the client never wrote.
+        // The line and column refer to re-serialised text that the client never sent.
         Some(reason.split(" at line ").next().unwrap_or_default().to_owned())
     }
     let kind = body.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_opencodes() {
+    fn cursors_have_the_format_of_opencode() {
         let cursor = Cursor { created: 1_794_724_745_755, id: "msg_1".parse().unwrap() };
         let text = write_cursor(&cursor);
         assert_eq!(BASE64.decode(&text).unwrap(), br#"{"id":"msg_1","time":1794724745755}"#);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit_say_why() {
+    fn a_part_of_no_known_type_is_explained() {
         assert_eq!(misfit(&json!({ "type": "text" })), "missing field `text`");
         assert_eq!(
             misfit(&json!({ "type": "text", "text": 5 })),

@@ -1,4 +1,4 @@
-//! Permissions that wait for a person.
+//! Pending permissions and stored approvals.
 
 use axum::{
     Json,
@@ -22,34 +22,33 @@ use crate::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/permission", "permission.list", list)
-            .summary("List the permissions that wait for a person"),
+        Route::get("/permission", "permission.list", list).summary("List the pending permission requests"),
         Route::post("/permission/{requestID}/reply", "permission.reply", reply)
             .summary("Answer a permission")
             .faults(&[Fault::PermissionGone])
             .stores(),
         Route::post("/session/{sessionID}/permissions/{permissionID}", "permission.respond", respond)
-            .summary("Answer a permission, in the older form")
+            .summary("Answer a permission (older form)")
             .faults(&[Fault::NotFound, Fault::PermissionGone])
             .stores(),
         Route::get("/api/permission/saved", "v2.permission.saved.list", saved)
-            .summary("List what people have allowed for good"),
+            .summary("List the stored approvals"),
         Route::delete("/api/permission/saved/{id}", "v2.permission.saved.remove", forget)
-            .summary("Forget something that was allowed for good")
+            .summary("Delete a stored approval")
             .stores(),
     ]
 }
 
-/// Which requests to list.
+/// Query of a request list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Family {
-    /// Only those of this session and the sessions below it (Baton's addition).
+    /// Returns only requests of this session and its descendants (Baton's addition).
     #[serde(default)]
     session: Option<SessionId>,
 }
 
 impl Family {
-    /// Whether a request is wanted.
+    /// Returns true if the request matches the query.
     pub(super) fn has(&self, request: &Request) -> bool {
         let one = |id: &SessionId| request.session_id() == id || request.root_id() == id;
         self.session.as_ref().is_none_or(one)
@@ -66,7 +65,7 @@ async fn list(
     Ok(Json(waiting))
 }
 
-/// Ids are unique, so unlike OpenCode this needs no directory.
+/// Unlike in OpenCode, the directory does not matter, because ids are unique.
 async fn reply(
     State(app): State<App>,
     Params(id): Params<PermissionId>,
@@ -76,10 +75,9 @@ async fn reply(
     Ok(Json(true))
 }
 
-/// The older form of a reply.
+/// A reply in the older form.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RespondInput {
-    /// The reply.
     response: PermissionReply,
 }
 
@@ -97,18 +95,18 @@ async fn respond(
     Ok(Json(true))
 }
 
-/// Whose approvals to list.
+/// Query of an approval list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Whose {
-    /// Only those of this project.
+    /// Returns only approvals of this project.
     #[serde(rename = "projectID", default)]
     project_id: Option<String>,
 }
 
-/// What people have allowed for good.
+/// The stored approvals.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SavedPermissions {
-    /// Oldest first.
+    /// Approvals, oldest first.
     data: Vec<Approval>,
 }
 
@@ -117,13 +115,13 @@ async fn saved(State(app): State<App>, Query(whose): Query<Whose>) -> Result<Jso
     Ok(Json(SavedPermissions { data }))
 }
 
-/// What is not known is as good as forgotten.
+/// Deleting an unknown approval succeeds, too.
 async fn forget(State(app): State<App>, Params(id): Params<ApprovalId>) -> Result<Forgotten, Error> {
     app.sessions.forget(&id).await?;
     Ok(Forgotten)
 }
 
-/// The approval does not count any more.
+/// Answer to the deletion of an approval.
 #[derive(Debug)]
 struct Forgotten;
 
@@ -135,6 +133,6 @@ impl IntoResponse for Forgotten {
 
 impl Gives for Forgotten {
     fn describe(operation: &mut Operation) {
-        operation.gives_nothing("It is asked about again from now on");
+        operation.gives_nothing("The approval is deleted");
     }
 }

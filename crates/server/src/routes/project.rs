@@ -1,5 +1,5 @@
-//! Projects: the worktrees that sessions belong to. They follow from the sessions there are; only what people say
-//! about them is stored.
+//! Projects: the worktrees that sessions belong to. The server derives them from the sessions and stores only the
+//! user's settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,11 +26,11 @@ use crate::{
     project::{Place, worktree_of, worktrees},
 };
 
-/// Sessions to look through for projects, the most recently used first.
+/// Maximum number of sessions to derive projects from, the most recently used first.
 const MAX_SESSIONS: usize = 10_000;
 /// The root of the file system.
 const GROUND: &str = "/";
-/// The directory under which OpenCode publishes what is about no directory.
+/// The directory under which OpenCode publishes events that concern no directory.
 const EVERYWHERE: &str = "global";
 
 pub(super) fn routes() -> Vec<Route> {
@@ -38,9 +38,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/project", "project.list", list).summary("List the projects that have sessions"),
         Route::get("/project/current", "project.current", current).summary("Get the project of a directory"),
         Route::post("/project/git/init", "project.initGit", init_git)
-            .summary("Make a directory a git repository"),
+            .summary("Create a git repository in a directory"),
         Route::patch("/project/{projectID}", "project.update", update)
-            .summary("Give a project a name, an icon or a start command")
+            .summary("Change the name, icon or start command of a project")
             .faults(&[Fault::ProjectGone])
             .stores(),
         Route::get("/project/{projectID}/directories", "project.directories", directories)
@@ -59,7 +59,7 @@ async fn list(State(app): State<App>, directory: Directory) -> Result<Json<Vec<P
     Ok(Json(located.await?))
 }
 
-/// Every project that has sessions, and the one of the directory.
+/// Returns all projects that have sessions, and the project of the directory.
 async fn all(app: &App, directory: &Directory) -> Result<BTreeMap<String, Project>, Error> {
     let sessions = app.sessions.list(Listing { limit: Some(MAX_SESSIONS), ..Listing::default() }).await?;
     let mut projects = BTreeMap::new();
@@ -106,18 +106,19 @@ async fn located(mut project: Project) -> Result<Project, Error> {
     .await
 }
 
-/// Sessions may be in any worktree of a repository; the project's own is the main one.
+/// Sets the main worktree of a repository: sessions may be in any of its worktrees.
 fn locate(project: &mut Project) {
     if project.vcs.is_some() {
         (project.worktree, project.sandboxes) = worktrees(&project.worktree);
     }
 }
 
-/// A directory that is in a repository already is left as it is.
+/// Does nothing if the directory is already in a repository.
 async fn init_git(State(app): State<App>, directory: Directory) -> Result<Json<Project>, Error> {
     if [GROUND, app.facts.home.as_str()].contains(&directory.path.as_str()) {
-        // A slip that would make everything below one project.
-        let message = format!("{:?} is not made a repository: name a project's directory", directory.path);
+        // A mistake that would turn everything below into one project.
+        let message =
+            format!("{:?} must not become a git repository; name a project's directory", directory.path);
         return Err(Error::bad_request(BadRequestKind::Query, message));
     }
     if app.projects.find(&directory.path).await.repository.is_none() {
@@ -146,11 +147,12 @@ async fn update(
 /// A directory of a project.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ProjectDirectory {
-    /// Absolute path.
+    /// Absolute path of the directory.
     directory: String,
 }
 
-/// Where sessions of the project are, and its worktrees if the call is about one of them. An unknown project has none.
+/// Returns the directories of the project's sessions, and its worktrees if the call's directory belongs to it. An
+/// unknown project has none.
 async fn directories(
     State(app): State<App>,
     Params(id): Params<String>,
@@ -171,7 +173,7 @@ async fn directories(
     Ok(Json(found.into_iter().map(|directory| ProjectDirectory { directory }).collect()))
 }
 
-/// Outside any repository the top would be the root of the file system, which says nothing.
+/// Returns the worktree of a session, or its directory outside of any repository, where the worktree would be `/`.
 fn top(session: &Session) -> String {
     match worktree_of(&session.directory, session.path.as_deref().unwrap_or_default()) {
         top if top == GROUND => session.directory.clone(),
@@ -185,7 +187,7 @@ fn announce(app: &App, project: &Project) {
 }
 
 fn gone(project_id: String) -> Error {
-    let message = format!("There is no project {project_id:?} with sessions.");
+    let message = format!("There is no project {project_id:?}. GET /project lists all.");
     let body = TaggedError::ProjectNotFound { project_id, message, extra: Rest::NONE };
     Error::new(Fault::ProjectGone, WireError::Tagged(body))
 }
@@ -209,7 +211,7 @@ fn of_place(place: &Place) -> Project {
 fn project(id: &str, worktree: String, created: i64, updated: i64) -> Project {
     Project {
         id: id.into(),
-        // Outside any repository the worktree is the root of the file system.
+        // Outside of any repository the worktree is `/`.
         vcs: (worktree != GROUND).then(|| "git".to_owned()),
         worktree,
         name: None,

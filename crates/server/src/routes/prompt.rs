@@ -1,4 +1,4 @@
-//! Prompts. Both routes answer only after the prompt is stored for good; the blocking one waits for its turn.
+//! Submission of prompts. Both routes answer only after the prompt is durable; the blocking one waits for its turn.
 
 use axum::{
     Json,
@@ -24,17 +24,17 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(&[Fault::NotFound])
             .stores(),
         Route::post("/session/{sessionID}/prompt_async", "session.prompt_async", submit)
-            .summary("Submit a prompt; the answer comes by events")
+            .summary("Submit a prompt; events carry the answer")
             .faults(&[Fault::NotFound])
             .stores(),
         Route::post("/session/{sessionID}/summarize", "session.summarize", summarize)
-            .summary("Summarise the conversation, after what runs already")
+            .summary("Summarise the conversation after the running turn")
             .faults(&[Fault::NotFound])
             .stores(),
     ]
 }
 
-/// If the client goes away meanwhile, only this wait ends: the turn belongs to the session.
+/// If the client disconnects, only this wait ends; the turn continues.
 async fn prompt(
     State(app): State<App>,
     Params(id): Params<SessionId>,
@@ -52,14 +52,14 @@ async fn submit(
     Ok(Accepted)
 }
 
-/// Which model is to write the summary.
+/// Body of a request for a summary, with the model that writes it.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SummarizeInput {
     #[serde(rename = "providerID")]
     provider_id: String,
     #[serde(rename = "modelID")]
     model_id: String,
-    /// Whether the conversation goes on by itself afterwards.
+    /// True to continue the conversation after the summary.
     #[serde(default)]
     auto: bool,
 }
@@ -74,7 +74,7 @@ async fn summarize(
     Ok(Json(true))
 }
 
-/// The prompt is stored.
+/// Answer that the prompt is durable.
 #[derive(Debug)]
 struct Accepted;
 
@@ -86,6 +86,6 @@ impl IntoResponse for Accepted {
 
 impl Gives for Accepted {
     fn describe(operation: &mut Operation) {
-        operation.gives_nothing("The prompt is stored and will be worked on");
+        operation.gives_nothing("The prompt is stored and will be answered");
     }
 }

@@ -1,4 +1,4 @@
-//! Providers, their models and their keys.
+//! Providers, their models and their credentials.
 
 mod list;
 
@@ -22,25 +22,25 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/provider", "provider.list", list::list)
-            .summary("List all providers, and which can be used"),
+            .summary("List all providers and the available ones"),
         Route::get("/provider/auth", "provider.auth", methods)
-            .summary("List the ways to log in that plugins bring along, by provider"),
+            .summary("List the login methods of plugins by provider"),
         Route::post("/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", begin)
-            .summary("Begin a login")
+            .summary("Start a login")
             .faults(&[Fault::LogIn]),
         Route::post("/provider/{providerID}/oauth/callback", "provider.oauth.callback", complete)
             .summary("Complete a login")
             .faults(&[Fault::LogIn, Fault::Full]),
         Route::put("/auth/{providerID}", "auth.set", log_in)
-            .summary("Keep a provider's key")
+            .summary("Store a provider's credential")
             .faults(&[Fault::Full]),
         Route::delete("/auth/{providerID}", "auth.remove", log_out)
-            .summary("Remove a provider's key")
+            .summary("Delete a provider's credential")
             .faults(&[Fault::Full]),
     ]
 }
 
-/// Clients offer to enter a key for whoever is not in this list.
+/// For providers that are not in this map, clients ask the user for an API key.
 async fn methods(
     State(app): State<App>,
     directory: Directory,
@@ -48,7 +48,7 @@ async fn methods(
     Ok(Json(app.instances.login_methods(&directory.path).await?))
 }
 
-/// Where to go; as in OpenCode there is nothing to say if the way is to keep a key.
+/// Next step of a login. Empty if the method only stores a key, as in OpenCode.
 #[derive(Serialize, JsonSchema)]
 #[serde(transparent)]
 struct Begun(#[schemars(with = "Authorization")] Option<Authorization>);
@@ -63,7 +63,7 @@ async fn begin(
     Ok(Json(Begun(begun.map_err(|fault| fault.about(&provider))?)))
 }
 
-/// What lets people in is kept before this is answered, and counts from the next prompt on.
+/// Stores the credential before it answers. The next prompt uses it.
 async fn complete(
     State(app): State<App>,
     Params(provider): Params<String>,
@@ -77,7 +77,7 @@ async fn complete(
     Ok(Json(true))
 }
 
-/// The key is kept and never sent back; the next prompt can use it.
+/// Stores the credential and never returns it. The next prompt uses it.
 async fn log_in(
     State(app): State<App>,
     Params(provider): Params<String>,
@@ -87,7 +87,7 @@ async fn log_in(
     Ok(Json(true))
 }
 
-/// Keeps what lets somebody in, unless it cannot.
+/// Stores a credential. Refuses an empty key.
 pub(super) async fn keep(app: &App, provider: &str, login: Login) -> Result<(), Error> {
     if matches!(&login, Login::Api { key, .. } if key.reveal().trim().is_empty()) {
         return Err(Error::bad_request(BadRequestKind::Payload, "the key is empty"));

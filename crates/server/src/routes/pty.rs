@@ -1,4 +1,4 @@
-//! Terminals. The newer form of the interface (`api::pty`) does the same with them.
+//! Terminals. `api::pty` offers the same in the shapes of `/api`.
 
 mod shells;
 pub(super) mod socket;
@@ -34,9 +34,9 @@ use crate::{
     terminals::{Order, TICKET},
 };
 
-/// A page of another site cannot send this without asking first.
+/// Header of ticket calls. A page of another site cannot send it without a CORS preflight.
 const TICKET_HEADER: &str = "x-opencode-ticket";
-/// Bytes of a title.
+/// Maximum length of a title in bytes.
 const MAX_TITLE: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -45,18 +45,18 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/pty/shells", "pty.shells", shells::list).summary("List the shells of this machine"),
         Route::get("/pty", "pty.list", list).summary("List the terminals of a directory"),
         Route::post("/pty", "pty.create", create)
-            .summary("Start a program on a new terminal")
+            .summary("Start a program in a new terminal")
             .faults(&[Fault::Overloaded, Fault::Closing]),
         Route::get("/pty/{ptyID}", "pty.get", get).summary("Get a terminal").faults(gone),
         Route::put("/pty/{ptyID}", "pty.update", update).summary("Rename or resize a terminal").faults(gone),
         Route::delete("/pty/{ptyID}", "pty.remove", remove)
-            .summary("End a terminal's program with everything it has started")
+            .summary("End a terminal's program and all processes it has started")
             .faults(gone),
         Route::post("/pty/{ptyID}/connect-token", "pty.connectToken", ticket)
             .summary("Get a ticket that opens a terminal's WebSocket once")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden]),
         Route::get("/pty/{ptyID}/connect", "pty.connect", socket::connect)
-            .summary("Watch a terminal and type into it, through a WebSocket")
+            .summary("Connect to a terminal through a WebSocket")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden, Fault::Overloaded]),
     ]
 }
@@ -126,7 +126,7 @@ pub(super) async fn open(
         program: command.clone().into(),
         args: args.iter().map(Into::into).collect(),
         directory: cwd.clone(),
-        // What the client says counts most.
+        // The client's variables override those of hooks.
         environment: variables(shaped.into_iter().chain(input.env.into_iter().flatten()))?,
         hidden: hidden.iter().map(Into::into).collect(),
     };
@@ -134,7 +134,7 @@ pub(super) async fn open(
     app.terminals.open(&app.sessions, place, order, || Terminal::start(&spec).map_err(refused))
 }
 
-/// Variables that hooks add.
+/// Returns the environment variables that hooks add.
 async fn shaped(app: &App, place: &Place, cwd: &Path) -> BTreeMap<String, String> {
     let hooks = app.instances.hooks(place).await;
     if !hooks.wants(HookPoint::ShellEnv) {
@@ -142,7 +142,7 @@ async fn shaped(app: &App, place: &Place, cwd: &Path) -> BTreeMap<String, String
     }
     let input = ShellEnv { cwd: cwd.to_string_lossy().into_owned(), session_id: None, call_id: None };
     let mut shaped = hooks.shell_env(&input, Environment::default()).await.env;
-    // The client is not to blame for what a plugin says.
+    // Invalid variables of a plugin are dropped; the client's call must not fail because of them.
     shaped.retain(|name, value| is_name(name) && !value.contains('\0'));
     shaped
 }
@@ -164,7 +164,7 @@ pub(super) fn issue(
     headers: &HeaderMap,
 ) -> Result<PtyTicketConnectToken, Error> {
     if headers.get(TICKET_HEADER).is_none_or(|value| value != "1") {
-        return Err(forbidden(format!("tickets are for calls with the header `{TICKET_HEADER}: 1`")));
+        return Err(forbidden(format!("a ticket requires the header `{TICKET_HEADER}: 1`")));
     }
     app.terminals.find(&directory.path, &id)?;
     let ticket = app.terminals.tickets().issue(id);
@@ -190,7 +190,7 @@ fn payload(message: impl AsRef<str>) -> Error {
 fn title(given: Option<String>) -> Result<Option<String>, Error> {
     match given.filter(|title| !title.is_empty()) {
         Some(title) if title.len() > MAX_TITLE => {
-            Err(payload(format!("title: it has at most {MAX_TITLE} bytes")))
+            Err(payload(format!("title: must have at most {MAX_TITLE} bytes")))
         }
         title => Ok(title),
     }
@@ -215,7 +215,7 @@ fn is_name(name: &str) -> bool {
 fn variables(given: impl Iterator<Item = (String, String)>) -> Result<Vec<(OsString, OsString)>, Error> {
     given
         .map(|(name, value)| match name {
-            name if !is_name(&name) => Err(payload(format!("env: {name:?} is no name of a variable"))),
+            name if !is_name(&name) => Err(payload(format!("env: {name:?} is not a valid variable name"))),
             name => Ok((name.into(), value.into())),
         })
         .collect()

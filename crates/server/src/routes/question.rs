@@ -1,4 +1,4 @@
-//! Questions that wait for a person.
+//! Pending questions.
 
 use axum::{Json, extract::State};
 use protocol::{
@@ -17,7 +17,7 @@ use super::permission::Family;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/question", "question.list", list).summary("List the questions that wait for a person"),
+        Route::get("/question", "question.list", list).summary("List the pending questions"),
         Route::post("/question/{requestID}/reply", "question.reply", reply)
             .summary("Answer a question")
             .faults(&[Fault::QuestionGone])

@@ -1,4 +1,4 @@
-//! Sessions: list, create, look at, change, remove, stop and fork.
+//! Sessions: list, create, read, change, delete, abort, revert and fork.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ use crate::{
     openapi::Route,
 };
 
-/// Sessions in a list, unless the client says otherwise.
+/// Default number of sessions per list.
 const USUAL_SESSIONS: usize = 100;
-/// Sessions in a list, whatever the client says.
+/// Maximum number of sessions per list.
 const MAX_SESSIONS: usize = 10_000;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -35,14 +35,14 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(missing)
             .stores(),
         Route::get("/session/status", "session.status", statuses)
-            .summary("Sessions that are not idle; all others are"),
+            .summary("Get the status of the sessions that are not idle"),
         Route::get("/session/{sessionID}", "session.get", get).summary("Get a session").faults(missing),
         Route::delete("/session/{sessionID}", "session.delete", delete)
-            .summary("Stop and delete a session and its children")
+            .summary("Abort and delete a session and its children")
             .faults(missing)
             .stores(),
         Route::patch("/session/{sessionID}", "session.update", update)
-            .summary("Change title, metadata, rules, archiving, or whether turns go on by themselves")
+            .summary("Change title, metadata, permission rules, archiving or automatic continuation")
             .faults(missing)
             .stores(),
         Route::get("/session/{sessionID}/children", "session.children", children)
@@ -52,26 +52,26 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get the todo list of a session")
             .faults(missing),
         Route::get("/session/{sessionID}/diff", "session.diff", diff)
-            .summary("Get what a prompt's turn changed in the tree")
+            .summary("Get the file changes of a prompt's turn")
             .faults(missing),
         Route::get("/session/{sessionID}/turn", "session.turn", turn)
-            .summary("Get the newest prompt that a person wrote and all that came of it")
+            .summary("Get the newest user prompt and its answer")
             .faults(missing),
         Route::post("/session/{sessionID}/continuation", "session.continuation", continuation)
-            .summary("Keep a session from going on by itself, or let it again")
+            .summary("Stop or resume automatic continuation")
             .faults(missing)
             .stores(),
         Route::post("/session/{sessionID}/abort", "session.abort", abort)
-            .summary("Stop whatever the session does and wait until it is idle")
+            .summary("Abort the running turn and wait until the session is idle")
             .stores(),
         Route::post("/session/{sessionID}/revert", "session.revert", revert)
             .summary(
-                "Take back everything from a message or part on, with what it did to files; not while busy",
+                "Revert a message or part and everything after it, including file changes; fails while busy",
             )
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/session/{sessionID}/unrevert", "session.unrevert", unrevert)
-            .summary("Take a revert back; not while busy")
+            .summary("Undo a pending revert; fails while busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post(
@@ -79,7 +79,7 @@ pub(super) fn routes() -> Vec<Route> {
             "experimental.session.background",
             background,
         )
-        .summary("Let a turn go on without waiting for its subagents"),
+        .summary("Continue a turn without waiting for its subagents"),
         Route::post("/session/{sessionID}/fork", "session.fork", fork)
             .summary("Copy a session's messages into a new session")
             .faults(missing)
@@ -87,20 +87,20 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Which sessions to list.
+/// Query of a session list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListQuery {
-    /// With `project`, sessions of all directories of the project.
+    /// `project` to include sessions of all directories of the project.
     scope: Option<Scope>,
-    /// Only sessions whose path within the worktree is this or below.
+    /// Returns only sessions whose path within the worktree is this or below.
     path: Option<String>,
-    /// Only sessions without a parent.
+    /// True to leave out child sessions.
     roots: Option<bool>,
-    /// Only sessions updated at or after this moment, in milliseconds.
+    /// Returns only sessions updated at or after this time, in milliseconds since the Unix epoch.
     start: Option<i64>,
-    /// Only sessions whose title contains this.
+    /// Returns only sessions whose title contains this text.
     search: Option<String>,
-    /// At most so many; 100 if nothing is said.
+    /// Maximum number of sessions, up to 10,000. Default: 100.
     limit: Option<usize>,
 }
 
@@ -139,7 +139,7 @@ async fn create(
     Ok(Json(app.sessions.create(place.home(), input).await?))
 }
 
-/// By id; a plain string, as every client's language has it for keys.
+/// Returns a map by session id, with plain strings as keys.
 async fn statuses(
     State(app): State<App>,
     directory: Directory,
@@ -177,10 +177,10 @@ async fn todos(State(app): State<App>, Params(id): Params<SessionId>) -> Result<
     Ok(Json(app.sessions.todos(&id).await?))
 }
 
-/// Which prompt.
+/// Query of a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct DiffQuery {
-    /// The prompt whose turn is asked about; without it the answer is empty.
+    /// User message whose changes to return. Without it, the answer is empty.
     #[serde(rename = "messageID")]
     message_id: Option<MessageId>,
 }
@@ -215,7 +215,7 @@ async fn continuation(
 
 async fn abort(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {
     match app.sessions.abort(&id).await {
-        // As OpenCode has it: what nobody knows is not running, which is all that was asked for.
+        // As in OpenCode: an unknown session is not running, so the abort succeeds.
         Ok(()) | Err(engine::Error::NotFound { .. }) => Ok(Json(true)),
         Err(error) => Err(error.into()),
     }
@@ -233,7 +233,7 @@ async fn unrevert(State(app): State<App>, Params(id): Params<SessionId>) -> Resu
     Ok(Json(app.sessions.unrevert(&id).await?))
 }
 
-/// False if there was no subagent that it waited for.
+/// Returns false if the turn waits for no subagent.
 async fn background(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {
     Ok(Json(app.sessions.background(&id).await?))
 }

@@ -1,4 +1,4 @@
-//! The log, for whoever keeps a copy of it.
+//! The log, for clients that keep a copy of it.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{App, Error, extract::Body, openapi::Route};
 
-/// Events in an answer. Whoever gets so many asks again, and says what it has by then.
+/// Maximum number of events per answer. A client that receives this many calls again with its new positions.
 const MAX_EVENTS: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/sync/history", "sync.history.list", history)
-            .summary("List what happened in sessions after the places that are known, at most 1000 events"),
+            .summary("List the events of sessions after the given positions, at most 1000"),
     ]
 }
 
 /// An event of a session's log.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SyncEvent {
-    /// Its id.
     id: EventId,
-    /// The session.
+    /// Id of the session.
     aggregate_id: SessionId,
-    /// Its number in the session.
+    /// Sequence number of the event.
     seq: u64,
-    /// What happened, and the version of its form.
+    /// Event type and the version of its shape, such as `session.updated.1`.
     r#type: String,
-    /// To what.
+    /// Properties of the event.
     data: Extra,
 }
 
@@ -47,7 +46,7 @@ impl SyncEvent {
     }
 }
 
-/// The number of the last event that is known, by session. Of sessions that are not in it, nothing is known.
+/// Sequence number of the last known event, by session id. A missing session starts at the beginning.
 type Places = BTreeMap<String, u64>;
 
 async fn history(State(app): State<App>, Body(known): Body<Places>) -> Result<Json<Vec<SyncEvent>>, Error> {

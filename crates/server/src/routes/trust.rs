@@ -1,4 +1,5 @@
-//! Trust in a directory. Parts of a project's configuration that run programs or send secrets count only with it.
+//! Trust in a directory. Without it, parts of a project's configuration that run programs or send secrets have no
+//! effect.
 
 use axum::{Json, extract::State};
 use protocol::trust::Trust;
@@ -9,14 +10,13 @@ use crate::{App, Error, error::Fault, extract::Directory, openapi::Route};
 pub(super) fn routes() -> Vec<Route> {
     let route = |route: Route| route.faults(&[Fault::Configuration]);
     vec![
-        route(Route::get("/trust", "trust.get", show)).summary(
-            "Get whether a directory is trusted, and the parts of its configuration that do not count",
-        ),
+        route(Route::get("/trust", "trust.get", show))
+            .summary("Get the trust of a directory and the parts of its configuration that have no effect"),
         route(Route::post("/trust", "trust.grant", grant))
-            .summary("Trust a directory and everything below it; turns go on")
+            .summary("Trust a directory and everything below it; running turns continue")
             .faults(&[Fault::Full]),
         route(Route::delete("/trust", "trust.revoke", revoke))
-            .summary("Trust a directory no longer; turns go on")
+            .summary("Revoke the trust of a directory; running turns continue")
             .faults(&[Fault::Full]),
     ]
 }
@@ -33,7 +33,8 @@ async fn revoke(State(app): State<App>, directory: Directory) -> Result<Json<Tru
     set(&app, directory, false).await
 }
 
-/// Clients that are told read the directory anew: its configuration may have changed.
+/// Changes the trust and publishes the event after which clients reload the directory, because its configuration
+/// may have changed.
 async fn set(app: &App, directory: Directory, trusted: bool) -> Result<Json<Trust>, Error> {
     app.instances.set_trust(&directory.path, trusted).await?;
     let trust = app.instances.trust(&directory.path).await?;

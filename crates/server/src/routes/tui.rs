@@ -1,5 +1,5 @@
-//! Remote control of the terminal interface: each call becomes a live event of the directory, which a terminal that
-//! follows it acts on. A terminal that rather asks for one call after the other is handed the calls themselves.
+//! Remote control of the terminal UI. Each call becomes a live event of the directory. A terminal UI that polls
+//! receives the calls themselves.
 
 mod control;
 
@@ -18,10 +18,10 @@ use crate::{
     remote::Call,
 };
 
-/// How long a toast is shown, unless the client says otherwise, in milliseconds.
+/// Default duration of a toast in milliseconds.
 const USUAL_DURATION: u64 = 5_000;
 
-/// Commands as older clients name them, and as the terminal interface does.
+/// Command names of older clients and the current names.
 const COMMANDS: [(&str, &str); 15] = [
     ("session_new", "session.new"),
     ("session_share", "session.share"),
@@ -40,13 +40,13 @@ const COMMANDS: [(&str, &str); 15] = [
     ("input_submit", "prompt.submit"),
 ];
 
-/// Calls that are a command: path, operation, command, summary.
+/// Calls that run one command: path, operation, command, summary.
 const SHORTCUTS: [(&str, &str, &str, &str); 6] = [
     ("/tui/open-help", "tui.openHelp", "help.show", "Open the help"),
     ("/tui/open-sessions", "tui.openSessions", "session.list", "Open the list of sessions"),
     ("/tui/open-themes", "tui.openThemes", "theme.switch", "Open the list of themes"),
     ("/tui/open-models", "tui.openModels", "model.list", "Open the list of models"),
-    ("/tui/submit-prompt", "tui.submitPrompt", "prompt.submit", "Submit what stands in the prompt"),
+    ("/tui/submit-prompt", "tui.submitPrompt", "prompt.submit", "Submit the text in the prompt"),
     ("/tui/clear-prompt", "tui.clearPrompt", "prompt.clear", "Clear the prompt"),
 ];
 
@@ -60,14 +60,14 @@ pub(super) fn routes() -> Vec<Route> {
     };
     let mut routes = vec![
         Route::post("/tui/append-prompt", "tui.appendPrompt", append_prompt)
-            .summary("Write something into the prompt"),
+            .summary("Append text to the prompt"),
     ];
     routes.extend(SHORTCUTS.map(shortcut));
     routes.extend([
         Route::post("/tui/execute-command", "tui.executeCommand", execute)
-            .summary("Run a command of the interface"),
-        Route::post("/tui/show-toast", "tui.showToast", toast).summary("Show a message for a moment"),
-        Route::post("/tui/publish", "tui.publish", pass_on).summary("Publish one of these events"),
+            .summary("Run a command of the terminal UI"),
+        Route::post("/tui/show-toast", "tui.showToast", toast).summary("Show a toast"),
+        Route::post("/tui/publish", "tui.publish", pass_on).summary("Publish an event of the terminal UI"),
         Route::post("/tui/select-session", "tui.selectSession", select)
             .summary("Open a session")
             .faults(&[Fault::NotFound]),
@@ -84,9 +84,9 @@ async fn publish(app: &App, directory: &Directory, call: Call, event: EventBody)
     Json(true)
 }
 
-/// What was called, as it was called.
+/// Builds the call that a polling terminal UI receives.
 fn call(path: &'static str, body: &impl Serialize) -> Call {
-    // Bodies have only text and numbers in them, which can always be written.
+    // The bodies hold only text and numbers, so serialisation cannot fail.
     Call { path, body: serde_json::to_value(body).unwrap_or_default() }
 }
 
@@ -97,10 +97,9 @@ fn properties(value: Value) -> Extra {
     }
 }
 
-/// What is written into the prompt.
+/// Text to append to the prompt.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct AppendInput {
-    /// The text.
     text: String,
 }
 
@@ -112,10 +111,10 @@ async fn append_prompt(
     publish(&app, &directory, call("/tui/append-prompt", &input), Said::Append(input).into()).await
 }
 
-/// A command to run.
+/// A command of the terminal UI.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct CommandInput {
-    /// Its name.
+    /// Name of the command.
     command: String,
 }
 
@@ -128,24 +127,21 @@ async fn execute(
     let shortcut = || SHORTCUTS.iter().find(|(_, _, command, _)| *command == input.command);
     let command = known.map(|(_, new)| *new).or_else(|| shortcut().map(|(_, _, command, _)| *command));
     let Some(command) = command else {
-        let message = format!("command: there is no {:?}; one of them is \"session_new\"", input.command);
+        let message = format!("command: unknown command {:?}; an example is \"session_new\"", input.command);
         return Err(Error::bad_request(BadRequestKind::Payload, message));
     };
     let event = Said::Execute(CommandInput { command: command.to_owned() }).into();
     Ok(publish(&app, &directory, call("/tui/execute-command", &input), event).await)
 }
 
-/// A message to show.
+/// A toast to show.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct ToastInput {
-    /// Above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// The message.
     message: String,
-    /// How it looks.
     variant: Variant,
-    /// How long it is shown, in milliseconds.
+    /// Duration in milliseconds. Default: 5,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration: Option<u64>,
 }
@@ -170,15 +166,14 @@ async fn toast(
 
 fn checked(toast: ToastInput) -> Result<ToastInput, Error> {
     match toast.duration {
-        Some(0) => Err(Error::bad_request(BadRequestKind::Payload, "duration: it has to be more than 0")),
+        Some(0) => Err(Error::bad_request(BadRequestKind::Payload, "duration: must be greater than 0")),
         duration => Ok(ToastInput { duration: duration.or(Some(USUAL_DURATION)), ..toast }),
     }
 }
 
-/// A session to open.
+/// A session to open in the terminal UI.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct SelectInput {
-    /// The session.
     #[serde(rename = "sessionID")]
     session_id: SessionId,
 }
@@ -192,27 +187,27 @@ async fn select(
     Ok(publish(&app, &directory, call("/tui/select-session", &input), Said::Select(input).into()).await)
 }
 
-/// An event that clients may publish.
+/// An event of the terminal UI that clients may publish.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "properties")]
 enum Said {
-    /// Write into the prompt.
+    /// Appends text to the prompt.
     #[serde(rename = "tui.prompt.append")]
     Append(AppendInput),
-    /// Run a command.
+    /// Runs a command.
     #[serde(rename = "tui.command.execute")]
     Execute(CommandInput),
-    /// Show a message.
+    /// Shows a toast.
     #[serde(rename = "tui.toast.show")]
     Toast(ToastInput),
-    /// Open a session.
+    /// Opens a session.
     #[serde(rename = "tui.session.select")]
     Select(SelectInput),
 }
 
 impl From<Said> for EventBody {
     fn from(said: Said) -> Self {
-        // These have only text and numbers in them, which can always be written.
+        // The properties hold only text and numbers, so serialisation cannot fail.
         let fields = |value: Result<Value, serde_json::Error>| properties(value.unwrap_or_default());
         match said {
             Said::Append(it) => Self::TuiPromptAppend(fields(serde_json::to_value(it))),

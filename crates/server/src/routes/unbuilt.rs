@@ -1,5 +1,5 @@
-//! What OpenCode has and Baton has not: a typed refusal instead of a silent 404, so that a client can tell "not here"
-//! from "no such session". Each says why, or what to do instead.
+//! Routes of OpenCode that Baton does not support. They answer with a typed error instead of a 404, so that a
+//! client can tell an unsupported route from a missing session. Each error names the reason or an alternative.
 
 use crate::{
     Error,
@@ -7,33 +7,31 @@ use crate::{
     openapi::{Method, Route},
 };
 
-/// Nothing is published anywhere.
-const SHARE: &str = "Sessions are not published anywhere from here.";
-/// A session's place is part of its history.
-const MOVE: &str = "A session stays in the directory it was created in; fork it or create one elsewhere.";
-/// Somebody else's service.
-const CONSOLE: &str = "There are no accounts of OpenCode's console here.";
-/// Directories of this machine are all there is.
-const WORKSPACE: &str = "There are no workspaces on other machines here; work in a directory of this one.";
-/// One server owns one log.
+/// Baton publishes nothing.
+const SHARE: &str = "This server does not publish sessions.";
+/// The directory of a session is part of its history.
+const MOVE: &str = "A session stays in the directory in which it was created; fork it or create another one.";
+/// OpenCode's commercial service.
+const CONSOLE: &str = "This server has no OpenCode console accounts.";
+/// Baton only works in directories of its own machine.
+const WORKSPACE: &str = "This server has no workspaces on other machines; use a directory of this machine.";
+/// Each log has exactly one writer.
 const SYNC: &str = "This server is the only one that writes its log; POST /sync/history reads it.";
-/// Experimental there, and bound to its own way of keeping copies.
-const COPY: &str =
-    "Projects are not copied from here; POST /experimental/worktree makes a directory to work in.";
-/// A login with a browser.
-const LOGIN: &str =
-    "There are no logins with a browser here; POST /api/integration/{integrationID}/connect/key keeps a key.";
-/// One key each.
-const LABEL: &str = "A provider has one key here, which goes by the provider's name.";
-/// Permissions are asked for by tools.
-const ASK: &str = "Permissions are asked for by the tools of a turn, not by clients.";
+/// Experimental in OpenCode, and tied to its implementation of copies.
+const COPY: &str = "This server does not copy projects; POST /experimental/worktree creates a worktree.";
+/// Browser logins.
+const LOGIN: &str = "This route does not support browser logins; POST /api/integration/{integrationID}/connect/key stores a key.";
+/// Each provider has one key, so it needs no label.
+const LABEL: &str = "A provider has only one key, which has the provider's name.";
+/// Only tools ask for permissions.
+const ASK: &str = "Only the tools of a turn ask for permissions, not clients.";
 
 /// Method, path, operation, summary and reason.
 type Refused = (Method, &'static str, &'static str, &'static str, &'static str);
 
 const ROUTES: &[Refused] = &[
     (Method::Post, "/session/{sessionID}/share", "session.share", "Publish a session", SHARE),
-    (Method::Delete, "/session/{sessionID}/share", "session.unshare", "Take a published session back", SHARE),
+    (Method::Delete, "/session/{sessionID}/share", "session.unshare", "Unpublish a session", SHARE),
     (
         Method::Post,
         "/experimental/control-plane/move-session",
@@ -59,7 +57,7 @@ const ROUTES: &[Refused] = &[
         Method::Post,
         "/experimental/workspace/sync-list",
         "experimental.workspace.syncList",
-        "Look for workspaces again",
+        "Refresh the list of workspaces",
         WORKSPACE,
     ),
     (
@@ -88,47 +86,53 @@ const ROUTES: &[Refused] = &[
         Method::Post,
         "/experimental/project/{projectID}/copy/refresh",
         "v2.projectCopy.refresh",
-        "Look for copies of a project again",
+        "Refresh the copies of a project",
         COPY,
     ),
     (
         Method::Post,
         "/experimental/project/{projectID}/copy/generate-name",
         "experimental.projectCopy.generateName",
-        "Make up a name for a copy of a project",
+        "Generate a name for a copy of a project",
         COPY,
     ),
-    (Method::Post, "/sync/replay", "sync.replay", "Take over the events of another server", SYNC),
+    (Method::Post, "/sync/replay", "sync.replay", "Import the events of another server", SYNC),
     (Method::Post, "/sync/steal", "sync.steal", "Take over a session of another server", SYNC),
     (
         Method::Post,
         "/api/integration/{integrationID}/connect/oauth",
         "v2.integration.connect.oauth",
-        "Begin a login with a browser",
+        "Start a browser login",
         LOGIN,
     ),
     (
         Method::Get,
         "/api/integration/attempt/{attemptID}",
         "v2.integration.attempt.status",
-        "See how a login with a browser goes",
+        "Get the status of a browser login",
         LOGIN,
     ),
     (
         Method::Delete,
         "/api/integration/attempt/{attemptID}",
         "v2.integration.attempt.cancel",
-        "Give a login with a browser up",
+        "Cancel a browser login",
         LOGIN,
     ),
     (
         Method::Post,
         "/api/integration/attempt/{attemptID}/complete",
         "v2.integration.attempt.complete",
-        "Complete a login with a browser",
+        "Complete a browser login",
         LOGIN,
     ),
-    (Method::Patch, "/api/credential/{credentialID}", "v2.credential.update", "Name a provider's key", LABEL),
+    (
+        Method::Patch,
+        "/api/credential/{credentialID}",
+        "v2.credential.update",
+        "Change the label of a provider's key",
+        LABEL,
+    ),
     (
         Method::Post,
         "/api/session/{sessionID}/permission",

@@ -1,4 +1,4 @@
-//! What changed in a repository, and changing it.
+//! Changes in a git repository: status, diffs and applying a patch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,34 +22,33 @@ use crate::{
     openapi::{Gives, Operation, Route},
 };
 
-/// Unchanged lines around a change, unless the client says otherwise.
+/// Default number of unchanged lines around a change.
 const USUAL_CONTEXT: u32 = 3;
-/// Unchanged lines around a change, whatever the client says.
+/// Maximum number of unchanged lines around a change.
 const MAX_CONTEXT: u32 = 100_000;
-/// What a difference is called.
+/// Content type of a diff.
 const KIND: &str = "text/x-diff; charset=utf-8";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/vcs/status", "vcs.status", status).summary("List the files that changed"),
-        Route::get("/vcs/diff", "vcs.diff", diff).summary("List the files that changed, with their patches"),
-        Route::get("/vcs/diff/raw", "vcs.diff.raw", raw).summary("Get all that changed as one patch"),
+        Route::get("/vcs/status", "vcs.status", status).summary("List the changed files"),
+        Route::get("/vcs/diff", "vcs.diff", diff).summary("List the changed files with their patches"),
+        Route::get("/vcs/diff/raw", "vcs.diff.raw", raw).summary("Get all changes as one patch"),
         Route::post("/vcs/apply", "vcs.apply", apply)
-            .summary("Change the worktree as a patch says")
+            .summary("Apply a patch to the worktree")
             .faults(&[Fault::NotApplied]),
     ]
 }
 
-/// A file that changed.
+/// A changed file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct VcsFileStatus {
-    /// As seen from the top of the worktree.
+    /// Path relative to the root of the worktree.
     file: String,
-    /// Lines added.
+    /// Number of added lines.
     additions: u64,
-    /// Lines removed.
+    /// Number of removed lines.
     deletions: u64,
-    /// What happened to it.
     status: Change,
 }
 
@@ -67,12 +66,12 @@ async fn status(State(app): State<App>, directory: Directory) -> Result<Json<Vec
     Ok(Json(changes.map(file).collect()))
 }
 
-/// What to compare with.
+/// Query of a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct DiffQuery {
-    /// The last commit, or where the branch left the default branch.
+    /// `git` compares with the last commit, `branch` with the point where the branch left the default branch.
     mode: Mode,
-    /// Unchanged lines around a change.
+    /// Number of unchanged lines around a change. Default: 3.
     context: Option<u32>,
 }
 
@@ -83,13 +82,12 @@ enum Mode {
     Branch,
 }
 
-/// The change of a file.
+/// A changed file with its patch.
 #[derive(Debug, Serialize, JsonSchema)]
 struct VcsFileDiff {
-    /// The file.
     #[serde(flatten)]
     file: VcsFileStatus,
-    /// The change as git writes it, unless it is too large.
+    /// Patch in git's format. Absent if it is too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
 }
@@ -115,7 +113,7 @@ async fn diff(
     Ok(Json(diffs.collect()))
 }
 
-/// A patch as text.
+/// A patch as plain text.
 struct Patch(String);
 
 impl IntoResponse for Patch {
@@ -138,17 +136,17 @@ async fn raw(State(app): State<App>, directory: Directory) -> Result<Patch, Erro
     Ok(Patch(patches.into_iter().filter_map(|(_, patch)| patch).collect()))
 }
 
-/// A patch to apply.
+/// Body with a patch to apply.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ApplyInput {
-    /// As git writes it.
+    /// Patch in git's format.
     patch: String,
 }
 
-/// What became of a patch.
+/// Answer to an applied patch.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Applied {
-    /// Always; what cannot be applied is an error.
+    /// Always true; a patch that does not apply is an error.
     applied: bool,
 }
 
@@ -158,7 +156,7 @@ async fn apply(
     Body(input): Body<ApplyInput>,
 ) -> Result<Json<Applied>, Error> {
     let Some(repository) = app.projects.find(&directory.path).await.repository else {
-        let message = format!("{} is in no git repository; a patch needs one", directory.path);
+        let message = format!("{} is not in a git repository; applying a patch requires one", directory.path);
         return Err(refuse("non-git", &message));
     };
     match write(&repository, input.patch).await {
@@ -167,15 +165,17 @@ async fn apply(
     }
 }
 
-/// Git reads the patch from a file among its own, where nobody mistakes it for a part of the project.
+/// Writes the patch to a file in git's own directory, so that it does not appear as a file of the project.
 async fn write(repository: &Repository, patch: String) -> Result<(), String> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let file = repository.common.join(format!("baton-{}-{number}.patch", std::process::id()));
-    tokio::fs::write(&file, patch).await.map_err(|error| format!("the patch cannot be kept: {error}"))?;
+    tokio::fs::write(&file, patch)
+        .await
+        .map_err(|error| format!("cannot write the patch to a file: {error}"))?;
     let applied = repository.apply(&file).await.map_err(|error| error.to_string());
     if let Err(error) = tokio::fs::remove_file(&file).await {
-        tracing::warn!(file = %file.display(), %error, "a patch was left behind");
+        tracing::warn!(file = %file.display(), %error, "cannot remove the file of an applied patch");
     }
     applied
 }

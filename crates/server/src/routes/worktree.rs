@@ -1,6 +1,6 @@
-//! Worktrees that clients make for a project, beside its own: places where work does not get in each other's way.
-//! They are in the server's data directory, one directory for each project. Those that people made themselves are
-//! listed, too, and otherwise left alone.
+//! Worktrees that clients create for a project, so that sessions can work in parallel. They are in the server's
+//! data directory, one directory for each project. The list includes worktrees that the user created with git; the
+//! other routes refuse them.
 
 use std::{
     io,
@@ -36,62 +36,61 @@ use crate::{
     project::Place,
 };
 
-/// Branches of these worktrees begin with this.
+/// Prefix of the branches of these worktrees.
 const BRANCHES: &str = "baton/";
-/// Letters of a name.
+/// Maximum length of a name in characters.
 const MAX_NAME: usize = 64;
-/// How often another name is tried when one is taken.
+/// Number of names to try before giving up.
 const MAX_TRIES: usize = 20;
-/// Worktrees of a repository; beyond that, some have to be removed first.
+/// Maximum number of worktrees of a repository.
 const MAX_WORKTREES: usize = 100;
-/// How long the commands that prepare a worktree may take, each.
+/// Timeout of each command that prepares a worktree.
 const PREPARATION: Duration = Duration::from_mins(10);
-/// What is shown of a command that failed, in bytes.
+/// Maximum length of a failed command's output in an event, in bytes.
 const MAX_SHOWN: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
     let faults = &[Fault::Worktree];
     vec![
         Route::get("/experimental/worktree", "worktree.list", list)
-            .summary("List the worktrees that were made for a project")
+            .summary("List the worktrees of a project")
             .faults(faults),
         Route::post("/experimental/worktree", "worktree.create", create)
-            .summary("Make a worktree on a new branch, and prepare it with the project's start command")
+            .summary("Create a worktree on a new branch and prepare it with the project's start command")
             .faults(faults),
         Route::delete("/experimental/worktree", "worktree.remove", remove)
-            .summary("Remove a worktree with everything in it, and its branch")
+            .summary("Delete a worktree, its files and its branch")
             .faults(faults),
         Route::post("/experimental/worktree/reset", "worktree.reset", reset)
-            .summary("Put a worktree back to the project's main branch")
+            .summary("Reset a worktree to the project's main branch")
             .faults(faults),
     ]
 }
 
-/// A worktree.
+/// A worktree of a project.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Worktree {
-    /// Its name.
     name: String,
-    /// What is checked out in it.
+    /// The checked-out branch.
     branch: String,
-    /// Where it is.
+    /// Absolute path of the worktree.
     directory: String,
 }
 
-/// What to call a worktree, and how to prepare it.
+/// Body of the creation of a worktree.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WorktreeCreateInput {
-    /// What to call it; another name is found if this one is taken.
+    /// Preferred name. If it is taken, the server appends a number. Default: a random name.
     name: Option<String>,
-    /// A command to run in it after the project's own start command.
+    /// Command to run after the project's start command.
     start_command: Option<String>,
 }
 
-/// Which worktree.
+/// Body that names a worktree.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct WorktreeInput {
-    /// Where it is.
+    /// Absolute path of the worktree.
     directory: String,
 }
 
@@ -110,14 +109,14 @@ async fn create(
     let (place, repository) = repository(&app, &directory).await?;
     let known = repository.worktrees().await.map_err(|error| failed(Failure::Create, &error))?;
     if known.len() > MAX_WORKTREES {
-        let message = format!("there are {} worktrees already; remove some first", known.len());
+        let message = format!("the repository already has {} worktrees; remove some first", known.len());
         return Err(refuse(Failure::Create, message));
     }
     let (home, wanted) = (home(&app, &place.project), name(input.name.as_deref()));
     let (name, path) = blocking(move || reserve(&home, &wanted)).await?;
     let branch = format!("{BRANCHES}{name}");
     if let Err(error) = repository.add_worktree(&path, &branch).await {
-        // Empty, or git has put something there that is not ours to remove.
+        // Removes the directory only if it is empty: git may have put files there.
         let _ = tokio::fs::remove_dir(&path).await;
         return Err(failed(Failure::Create, &error));
     }
@@ -163,7 +162,7 @@ async fn reset(
     Ok(Json(true))
 }
 
-/// The usual branch or, where there is none, the one that is checked out in the main worktree.
+/// Returns the default branch, or the branch of the main worktree if there is none.
 async fn main_branch(repository: &Repository) -> Result<String, Error> {
     if let Some(branch) = repository.default_branch().await {
         return Ok(branch);
@@ -173,7 +172,7 @@ async fn main_branch(repository: &Repository) -> Result<String, Error> {
     main.ok_or_else(|| refuse(Failure::Reset, "the project has no main branch"))
 }
 
-/// Nothing works in a directory any more whose files go away.
+/// Aborts the sessions and ends the terminals of a worktree before its files disappear.
 async fn quiet(app: &App, tree: &git::Worktree) -> Result<(), Error> {
     let directory = tree.path.to_string_lossy();
     for session in app.sessions.statuses(Some(&directory)).await?.into_keys() {
@@ -185,7 +184,7 @@ async fn quiet(app: &App, tree: &git::Worktree) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs what prepares a worktree, one after the other, and says how it went.
+/// Runs the commands that prepare a worktree, one after the other, and publishes the result.
 async fn prepare(app: App, at: Where, specs: Vec<Spec>, ready: Value) {
     for spec in specs {
         let done = process::run(spec, &CancellationToken::new(), |_| {}).await;
@@ -201,7 +200,7 @@ async fn prepare(app: App, at: Where, specs: Vec<Spec>, ready: Value) {
     app.sessions.publish(Some(&at), EventBody::WorktreeReady(fields(ready)));
 }
 
-/// The end of what a command wrote: that is where the reason is.
+/// Returns the end of a command's output, which usually contains the error.
 fn shown(output: &str) -> &str {
     let output = output.trim();
     let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHOWN));
@@ -212,11 +211,12 @@ async fn repository(app: &App, directory: &Directory) -> Result<(Place, Reposito
     let place = app.projects.find(&directory.path).await;
     match place.repository.clone() {
         Some(repository) => Ok((place, repository)),
-        None => Err(refuse(Failure::NotGit, format!("{} is in no git repository", place.directory))),
+        None => Err(refuse(Failure::NotGit, format!("{} is not in a git repository", place.directory))),
     }
 }
 
-/// A worktree that was made here. Only those can be reset and removed: what is in them would be lost.
+/// Returns a worktree that this server created. Others cannot be reset or removed, because their files would be
+/// lost.
 async fn find(
     app: &App,
     place: &Place,
@@ -226,23 +226,24 @@ async fn find(
 ) -> Result<git::Worktree, Error> {
     let home = home(app, &place.project);
     let home = tokio::fs::canonicalize(&home).await.unwrap_or(home);
-    // One that somebody has deleted by hand has no other name than the given one.
+    // A worktree that was deleted by hand cannot be canonicalised; compare the path as given.
     let wanted = tokio::fs::canonicalize(directory).await.unwrap_or_else(|_| directory.into());
     let trees = repository.worktrees().await.map_err(|error| failed(failure, &error))?;
     let found = trees.into_iter().find(|tree| tree.path.starts_with(&home) && tree.path == wanted);
     found.ok_or_else(|| {
-        let message =
-            format!("{directory:?} is no worktree that was made here for this project; git itself may help");
+        let message = format!(
+            "{directory:?} is not a worktree that this server created for this project; use git to change it"
+        );
         refuse(failure, message)
     })
 }
 
-/// Where the worktrees of a project are.
+/// Returns the directory of a project's worktrees.
 fn home(app: &App, project: &str) -> PathBuf {
     Path::new(&app.facts.worktrees).join(project)
 }
 
-/// Letters and digits of what was given; something random if that leaves nothing.
+/// Reduces a name to letters, digits and dashes. Returns a random name if nothing is left.
 fn name(given: Option<&str>) -> String {
     let letters = given.unwrap_or_default().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
     let letters: String = letters.take(MAX_NAME).collect::<String>().to_ascii_lowercase();
@@ -255,7 +256,7 @@ fn name(given: Option<&str>) -> String {
     words.join("-")
 }
 
-/// Makes the directory of a worktree: under the name, or the name with a number, that nobody has yet.
+/// Creates the directory of a worktree: under the name, or the name with the first free number.
 fn reserve(home: &Path, wanted: &str) -> Result<(String, PathBuf), Error> {
     let unusable = |error: io::Error| refuse(Failure::Create, format!("{}: {error}", home.display()));
     std::fs::create_dir_all(home).map_err(unusable)?;
@@ -269,7 +270,9 @@ fn reserve(home: &Path, wanted: &str) -> Result<(String, PathBuf), Error> {
             Err(error) => return Err(unusable(error)),
         }
     }
-    let message = format!("every name like {wanted:?} is taken; remove a worktree or give another name");
+    let message = format!(
+        "all names from {wanted:?} to \"{wanted}-{MAX_TRIES}\" are taken; remove a worktree or give another name"
+    );
     Err(refuse(Failure::Name, message))
 }
 
@@ -284,7 +287,7 @@ fn fields(value: Value) -> Extra {
     }
 }
 
-/// What could not be done.
+/// An operation that failed.
 #[derive(Debug, Clone, Copy)]
 enum Failure {
     NotGit,
@@ -295,7 +298,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// As OpenCode calls it.
+    /// Returns OpenCode's name of the error.
     fn name(self) -> &'static str {
         match self {
             Self::NotGit => "WorktreeNotGitError",
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain() {
+    fn a_name_is_reduced_to_letters_digits_and_dashes() {
         assert_eq!(name(Some("Fix the ../../Bug!")), "fix-the-bug");
         for nothing in [None, Some(""), Some("../.."), Some("äöü")] {
             assert!(name(nothing).starts_with("tree-"), "{nothing:?}");

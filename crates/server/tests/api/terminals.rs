@@ -150,7 +150,7 @@ async fn what_makes_no_sense_is_refused_with_the_reason() {
     let path = format!("/pty/{}", id(&made));
     world.expect(400, "PUT", &path, json!({ "size": { "rows": 0, "cols": 80 } })).await;
     let refused = world.expect(400, "GET", &format!("{path}/connect"), None).await;
-    assert!(refused["data"]["message"].as_str().unwrap().starts_with("a WebSocket has to be opened here"));
+    assert!(refused["data"]["message"].as_str().unwrap().starts_with("this route requires a WebSocket"));
     let refused = world.expect(403, "POST", &format!("{path}/connect-token"), None).await;
     assert_eq!(refused["_tag"], "PtyForbiddenError");
 }

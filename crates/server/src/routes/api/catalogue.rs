@@ -1,4 +1,4 @@
-//! What can be chosen from in a place, and what waits for a person there.
+//! Lists of a directory's agents, models, providers, commands, skills, references and pending requests.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -25,29 +25,28 @@ use crate::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/health", "v2.health.get", health).summary("Say that the server is there"),
+        Route::get("/api/health", "v2.health.get", health).summary("Check that the server is running"),
         Route::get("/api/agent", "v2.agent.list", agents).summary("List the agents"),
-        Route::get("/api/model", "v2.model.list", models).summary("List the models that can be used"),
-        Route::get("/api/provider", "v2.provider.list", providers)
-            .summary("List the providers that can be used"),
+        Route::get("/api/model", "v2.model.list", models).summary("List the available models"),
+        Route::get("/api/provider", "v2.provider.list", providers).summary("List the available providers"),
         Route::get("/api/provider/{providerID}", "v2.provider.get", provider)
             .summary("Get a provider")
             .faults(&[Fault::NotFound]),
         Route::get("/api/command", "v2.command.list", commands).summary("List the slash commands"),
         Route::get("/api/skill", "v2.skill.list", skills).summary("List the skills"),
         Route::get("/api/reference", "v2.reference.list", references)
-            .summary("List the directories that the configuration refers to"),
+            .summary("List the configured reference directories"),
         Route::get("/api/permission/request", "v2.permission.request.list", permissions)
-            .summary("List the permissions that wait for a person"),
+            .summary("List the pending permission requests"),
         Route::get("/api/question/request", "v2.question.request.list", questions)
-            .summary("List the questions that wait for a person"),
+            .summary("List the pending questions"),
     ]
 }
 
-/// A server that can answer is well.
+/// Health of the server.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Healthy {
-    /// Always true.
+    /// Always true: a server that answers is healthy.
     healthy: bool,
 }
 
@@ -87,7 +86,7 @@ async fn provider(
     Params(provider_id): Params<String>,
 ) -> Result<Json<Located<NextProvider>>, Error> {
     let Some(provider) = instance.providers.iter().find(|provider| provider.id == provider_id) else {
-        let message = format!("There is no provider {provider_id:?} that can be used here.");
+        let message = format!("There is no available provider {provider_id:?} in this directory.");
         let body = TaggedError::ProviderNotFound { provider_id, message, extra: Rest::NONE };
         return Err(Error::new(Fault::NotFound, WireError::Tagged(body)));
     };
@@ -110,24 +109,22 @@ async fn skills(
     located(&app, &directory, instance.skills.clone()).await
 }
 
-/// A directory that the configuration refers to.
+/// A directory that agents may refer to by name.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct ReferenceInfo {
-    /// What it is called.
     name: String,
-    /// Where it is.
+    /// Absolute path of the directory.
     path: String,
-    /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Not offered.
+    /// True if clients leave the reference out of their lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<bool>,
-    /// As the configuration has it.
+    /// The entry of the configuration.
     source: ReferenceSource,
 }
 
-/// A reference as the configuration has it.
+/// A reference as the configuration writes it.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum ReferenceSource {
@@ -135,7 +132,7 @@ enum ReferenceSource {
     Local(LocalReference),
 }
 
-/// The two spellings of the configuration.
+/// The configuration's references, under both names of the key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Named {
@@ -152,7 +149,8 @@ async fn references(
     located(&app, &directory, found).await
 }
 
-/// Repositories are left out: nobody fetches them here, so there is no directory to name.
+/// Returns the references to local directories. Repositories are left out: Baton does not fetch them, so they have
+/// no directory.
 fn referred(config: &Value, directory: &str, home: &str) -> Vec<ReferenceInfo> {
     let Named { references, reference } = Named::deserialize(config).unwrap_or_default();
     let info = |(name, reference)| {
@@ -174,7 +172,7 @@ fn referred(config: &Value, directory: &str, home: &str) -> Vec<ReferenceInfo> {
     references.into_iter().chain(reference).filter_map(info).collect()
 }
 
-/// Plain text is a directory if it begins like one, and a repository otherwise.
+/// Returns true if a plain reference is a path. Any other text is a repository.
 fn is_path(text: &str) -> bool {
     ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start))
 }

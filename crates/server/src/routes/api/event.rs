@@ -1,4 +1,5 @@
-//! What happens, in all directories: every event as it is, and after it the same in this wire's words.
+//! Event stream of all directories: each event in its original shape, followed by its translation to the newer
+//! interface.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,10 +33,10 @@ use crate::{
     sse::{CutOff, HEADERS, cut_off},
 };
 
-/// How often a stream that has nothing to say says so.
+/// Interval between heartbeats of an idle stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Parts that are being written, of which a stream remembers what they are. The oldest are forgotten first: their
-/// words still come, only not a second time.
+/// Maximum number of open parts whose kind a stream remembers. Beyond it, the stream drops the lowest id; deltas of
+/// that part then arrive without their translation.
 const MAX_OPEN: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -46,14 +47,14 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Subscribes first and answers then, so that nothing can happen in between unseen.
+/// Subscribes before it answers, so that the client misses no event.
 async fn follow(State(app): State<App>) -> Result<Response, Error> {
     let stream = app.sessions.subscribe(Scope::default(), None).await?;
     let feed = Feed::new(app.sessions, stream);
     Ok((HEADERS, Body::from_stream(stream::try_unfold(feed, Feed::next))).into_response())
 }
 
-/// What one client is sent.
+/// The event stream of one client.
 struct Feed {
     sessions: Sessions,
     stream: Stream,
@@ -76,7 +77,7 @@ impl Feed {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some((chunk, self)));
             }
-            // Both can be dropped half-way without losing anything.
+            // Both futures are cancel-safe.
             let item = tokio::select! {
                 item = self.stream.next() => item,
                 _ = self.heartbeat.tick() => {
@@ -131,14 +132,14 @@ fn write(event: &impl Serialize) -> Bytes {
     format!("data: {}\n\n", serde_json::to_string(event).unwrap_or_default()).into()
 }
 
-/// What an open part holds.
+/// Kind of an open part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Reasoning,
 }
 
-/// The parts that are being written: what is added to one does not say what it is.
+/// Kinds of the open parts, because a delta does not tell whether it is text or reasoning.
 #[derive(Debug, Default)]
 struct Open(BTreeMap<PartId, Kind>);
 
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_never_closed_are_forgotten_some_day() {
+    fn the_number_of_remembered_open_parts_is_bounded() {
         let mut open = Open::default();
         for number in 0..=MAX_OPEN {
             open.learn(&part(number, None));

@@ -1,4 +1,4 @@
-//! Files of a directory, as OpenCode's terminal interface asks for them.
+//! Files of a directory, for OpenCode's terminal UI.
 
 use axum::{
     Json,
@@ -27,24 +27,23 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/api/fs/list", "v2.fs.list", list).summary("List a directory").faults(&[Fault::NotFound]),
         Route::get("/api/fs/find", "v2.fs.find", find).summary("Find files and directories by name"),
         Route::get("/api/fs/read/*", "v2.fs.read", read)
-            .summary("Get the bytes of a file")
+            .summary("Read a file as bytes")
             .faults(&[Fault::NotFound]),
     ]
 }
 
-/// A file or a directory.
+/// A file or directory.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FileSystemEntry {
-    /// As seen from the directory of the call; a directory that was found ends with a slash.
+    /// Path relative to the directory of the call. A directory found by name ends with a slash.
     path: String,
-    /// What it is.
     r#type: NodeKind,
 }
 
-/// Which directory.
+/// Query of a directory listing.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListQuery {
-    /// As seen from the directory of the call; that directory if nothing is said.
+    /// Path relative to the directory of the call. Default: that directory.
     path: Option<String>,
 }
 
@@ -67,14 +66,14 @@ async fn list(
     Ok(Json(Located { location, data: data.await? }))
 }
 
-/// Which names to look for.
+/// Query of a search by name.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct FindQuery {
-    /// Letters of the name, in their order.
+    /// Letters that the name contains in this order.
     query: String,
-    /// Only of this kind.
+    /// Restricts the results to files or directories.
     r#type: Option<NodeKind>,
-    /// At most so many, up to 200; 10 if nothing is said.
+    /// Maximum number of results, up to 200. Default: 10.
     limit: Option<usize>,
 }
 
@@ -89,7 +88,7 @@ async fn find(
     Ok(Json(Located { location, data: found.into_iter().map(entry).collect() }))
 }
 
-/// The bytes of a file, whatever it is.
+/// The bytes of a file.
 #[derive(Debug)]
 struct Contents(Vec<u8>);
 
@@ -105,7 +104,7 @@ impl Gives for Contents {
     }
 }
 
-/// Never what the file claims to be: a page among a project's files must not run in a browser as the server's own.
+/// Always sent as plain bytes: a browser must not run an HTML file of a project with the server's origin.
 const BYTES: &str = "application/octet-stream";
 
 async fn read(

@@ -1,7 +1,7 @@
-//! The history of a session, and how to follow it.
+//! History of a session, page by page and as a stream.
 //!
-//! An event of the log becomes up to two of this wire's, so the places of the log are doubled here: the first of
-//! event 7 is at 14, the second at 15. A client that goes on after either misses nothing and gets nothing twice.
+//! One event of the log becomes up to two events here, so positions are doubled: the first translation of event 7
+//! has position 14, the second 15. A client that resumes after either misses nothing and gets nothing twice.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -31,49 +31,48 @@ use crate::{
     sse::HEADERS,
 };
 
-/// Events in a page, if the client does not say.
+/// Default number of events per page.
 const PAGE: u64 = 50;
-/// Events in a page at most.
+/// Maximum number of events per page.
 const MAX_PAGE: u64 = 100;
-/// Events of the log that are read at a time.
+/// Number of log events per read.
 pub(super) const READ: usize = 100;
-/// How often a stream that has nothing to say says so.
+/// Interval between heartbeats of an idle stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
         Route::get("/api/session/{sessionID}/history", "v2.session.history", history)
-            .summary("List what happened in a session, page by page")
+            .summary("List the events of a session, page by page")
             .faults(missing),
         Route::get("/api/session/{sessionID}/event", "v2.session.events", follow)
-            .summary("Follow what happens in a session, from any place of its history on")
+            .summary("Follow the events of a session, from any position in its history")
             .faults(missing)
             .streams::<NextEvent>(),
     ]
 }
 
-/// The place after everything that the log's event `number` became.
+/// Returns the position after all translations of log event `number`.
 pub(super) fn place(number: u64) -> u64 {
     number.saturating_mul(2).saturating_add(1)
 }
 
-/// Which events to list.
+/// Query of a history page.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct HistoryQuery {
-    /// How many; 50 if nobody says.
+    /// Maximum number of events, up to 100. Default: 50.
     limit: Option<String>,
-    /// Only what came after this place.
+    /// Returns only events after this position (`durable.seq`).
     after: Option<String>,
 }
 
-/// A stretch of a session's history.
+/// A page of a session's history.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct History {
-    /// What happened.
     data: Vec<NextEvent>,
-    /// Whether more has happened since.
+    /// True if there are more events after this page.
     has_more: bool,
 }
 
@@ -97,10 +96,10 @@ async fn history(
     Ok(Json(History { data, has_more }))
 }
 
-/// Where to begin.
+/// Query of a history stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct FollowQuery {
-    /// After this place of the history; from its beginning, if nobody says.
+    /// Position to start after (`durable.seq`). Default: the beginning.
     after: Option<String>,
 }
 
@@ -112,30 +111,30 @@ async fn follow(
     let session = app.sessions.get(&id).await?;
     let after = number("after", query.after.as_deref())?;
     let reader = Reader::new(app.sessions, session, after);
-    // Subscribed before the first look, so that nothing can happen in between unseen.
+    // Subscribe before the first read, so that the client misses no event.
     let bell = reader.bell().await?;
     let feed = Feed { reader, bell, ready: VecDeque::new() };
     Ok((HEADERS, Body::from_stream(stream::try_unfold(feed, Feed::next))).into_response())
 }
 
-/// Reads a session's history on.
+/// Reads a session's history in order.
 struct Reader {
     sessions: Sessions,
     session: Session,
-    /// The last event of the log that was read.
+    /// Number of the last log event that was read.
     read: u64,
-    /// Nothing up to here is wanted.
+    /// Position after which the client wants events.
     after: u64,
 }
 
 impl Reader {
     fn new(sessions: Sessions, session: Session, after: Option<u64>) -> Self {
-        // A place between the two halves of an event: it is read again and its first half left out.
+        // A position between two translations of an event: read the event again and skip the first translation.
         let (after, read) = after.map_or((0, 0), |after| (after, after.saturating_sub(1) / 2));
         Self { sessions, session, read, after }
     }
 
-    /// What happened next; none if nothing has, yet.
+    /// Returns the next events, or `None` at the end of the log.
     async fn read(&mut self) -> Result<Option<Vec<NextEvent>>, engine::Error> {
         let events = self.sessions.events(&self.session.id, self.read, READ).await?;
         let Some((last, _)) = events.last() else { return Ok(None) };
@@ -150,7 +149,7 @@ impl Reader {
         Ok(Some(found))
     }
 
-    /// Rings when something happens in the session's directory.
+    /// Subscribes to the events of the session's directory, as a signal to read on.
     async fn bell(&self) -> Result<Stream, engine::Error> {
         let directory: Arc<str> = self.session.directory.as_str().into();
         self.sessions.subscribe(Scope { directory: Some(directory) }, None).await
@@ -167,10 +166,10 @@ impl Reader {
     }
 }
 
-/// An event in this wire's words. `near` is a time within a year of when it happened.
+/// Translates an event to the newer interface. `near` is a time within a year of the event.
 pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis) -> Vec<NextBody> {
     let message = match (NextBody::needs(event), event.body.session_id()) {
-        // A message that was removed since is told without its words.
+        // A message that was removed since is translated without its text.
         (Some(id), Some(session)) => sessions.message(session, id).await.ok(),
         _ => None,
     };
@@ -181,8 +180,8 @@ pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis)
     NextBody::of(event, event.id.made(near), message.as_ref(), reason)
 }
 
-/// What one client is sent. The bus only rings: what happened is read from the log, so that a slow client costs
-/// nobody a queue.
+/// The event stream of one client. The bus only signals new events and the log provides them, so a slow client
+/// needs no queue.
 struct Feed {
     reader: Reader,
     bell: Stream,
@@ -202,7 +201,8 @@ impl Feed {
             match timeout(HEARTBEAT, self.bell.next()).await {
                 Err(_) => return Ok(Some((Bytes::from_static(b": heartbeat\n\n"), self))),
                 Ok(Ok(StreamItem::End)) => return Ok(None),
-                // It rang so often that it was cut off: the log still has everything.
+                // The bus cut the subscription off because signals piled up. The log still has every event, so
+                // subscribe again.
                 Ok(Ok(StreamItem::Lagged(_))) => self.bell = self.reader.bell().await?,
                 Ok(Ok(StreamItem::Frames(_))) => {}
                 Ok(Err(error)) => return Err(error),

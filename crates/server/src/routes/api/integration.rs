@@ -1,4 +1,4 @@
-//! Ways into providers: with a key, which is all there is.
+//! Credentials of providers: API keys only.
 
 use axum::{Json, extract::State};
 use protocol::{
@@ -26,19 +26,19 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/api/integration", "v2.integration.list", list)
-            .summary("List the ways into providers, and which are in use"),
+            .summary("List the integrations of providers and the credentials in use"),
         Route::get("/api/integration/{integrationID}", "v2.integration.get", get)
-            .summary("Get the ways into a provider"),
+            .summary("Get the integration of a provider"),
         Route::post("/api/integration/{integrationID}/connect/key", "v2.integration.connect.key", connect)
-            .summary("Keep a provider's key")
+            .summary("Store a provider's API key")
             .faults(&[Fault::Full]),
         Route::delete("/api/credential/{credentialID}", "v2.credential.remove", disconnect)
-            .summary("Remove a provider's key")
+            .summary("Delete a provider's API key")
             .faults(&[Fault::Full]),
     ]
 }
 
-/// Every provider that wants to know who asks, whether it can be used already or not.
+/// Returns the integrations of all known providers that need a credential.
 async fn all(app: &App, directory: &Directory, Here(instance): Here) -> Result<Vec<Integration>, Error> {
     let others = app.instances.others(&directory.path).await?;
     Ok(instance.providers.iter().chain(&others).filter_map(Integration::of).collect())
@@ -60,17 +60,17 @@ async fn get(
     Params(id): Params<String>,
 ) -> Result<Json<Located<Integration>>, Error> {
     let found = all(&app, &directory, here).await?.into_iter().find(|integration| integration.id == id);
-    let message = || format!("integrationID: there is no {id:?}; GET /api/integration lists what there is");
+    let message = || format!("integrationID: there is no integration {id:?}; GET /api/integration lists all");
     let found = found.ok_or_else(|| Error::bad_request(BadRequestKind::Params, message()))?;
     Ok(located(&app, &directory, found).await)
 }
 
-/// A key.
+/// An API key to store.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct KeyInput {
-    /// It is kept and never sent back.
+    /// The server stores the key and never returns it.
     key: Secret,
-    /// Accepted for OpenCode's clients: a provider has one key here, which needs no name.
+    /// Accepted for OpenCode's clients and ignored: each provider has one key.
     #[serde(rename = "label")]
     _label: Option<String>,
 }
@@ -84,7 +84,7 @@ async fn connect(
     Ok(Done)
 }
 
-/// A key's id is its provider's.
+/// The id of a credential is the id of its provider.
 async fn disconnect(State(app): State<App>, Params(credential): Params<String>) -> Result<Done, Error> {
     app.instances.log_in(&credential, None).await?;
     Ok(Done)

@@ -1,4 +1,4 @@
-//! The place a call is about, and answers that name it.
+//! The directory of a call, and answers that name it.
 
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -7,34 +7,34 @@ use serde::Serialize;
 use crate::{App, extract::Directory, openapi::Route};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/api/location", "v2.location.get", location).summary("Get the place a call is about")]
+    vec![
+        Route::get("/api/location", "v2.location.get", location)
+            .summary("Get the directory and project of a call"),
+    ]
 }
 
-/// The place a call is about.
+/// Directory and project of a call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LocationInfo {
-    /// The directory.
+    /// Absolute path of the directory.
     directory: String,
-    /// Its project.
     project: LocationProject,
 }
 
-/// The project of a place.
+/// Project of a directory.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LocationProject {
-    /// Its id.
     id: String,
-    /// The top of its worktree.
+    /// Root of the worktree.
     directory: String,
 }
 
-/// What there is, and where.
+/// An answer with the directory it applies to.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Located{T}")]
 pub(super) struct Located<T> {
-    /// The place the call was about.
+    /// Directory and project of the call.
     pub(super) location: LocationInfo,
-    /// What there is.
     pub(super) data: T,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn locate(app: &App, directory: &Directory) -> LocationInfo {
     LocationInfo { directory: place.directory, project }
 }
 
-/// An answer about a place.
+/// Wraps an answer with the directory of the call.
 pub(super) async fn located<T>(app: &App, directory: &Directory, data: T) -> Json<Located<T>> {
     Json(Located { location: locate(app, directory).await, data })
 }

@@ -1,4 +1,4 @@
-//! Messages.
+//! Messages in the shapes of `/api`.
 
 use std::collections::HashMap;
 
@@ -27,11 +27,11 @@ use crate::{
     openapi::{Gives, Operation, Route},
 };
 
-/// Messages in a page, if the client does not say.
+/// Default number of messages per page.
 const PAGE: usize = 50;
-/// Messages in a page at most.
+/// Maximum number of messages per page.
 const MAX_PAGE: usize = 200;
-/// Stored bytes of a page at most, unless one message has more; its cursor then leads to the rest.
+/// Maximum number of stored bytes per page. A single larger message still gets a page of its own.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -44,24 +44,24 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get a message")
             .faults(missing),
         Route::get("/api/session/{sessionID}/context", "v2.session.context", context)
-            .summary("List the messages from the newest summary on, oldest first")
+            .summary("List the messages since the newest summary, oldest first")
             .faults(missing),
     ]
 }
 
-/// Which messages to list.
+/// Query of a message list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListQuery {
-    /// How many; 50 if nobody says.
+    /// Maximum number of messages, up to 200. Default: 50.
     limit: Option<f64>,
-    /// Newest first, unless asked otherwise.
+    /// Sort order. Default: newest first.
     #[serde(default)]
     order: Order,
-    /// Where the page begins, from the page before.
+    /// Cursor from the previous page.
     cursor: Option<String>,
 }
 
-/// A place in the messages: everything before it in the order of the list was seen.
+/// A position in the message list: the client has seen everything before it in list order.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
     time: Millis,
@@ -86,7 +86,7 @@ async fn list(
         Order::Asc => (Direction::Forward, place, None),
         Order::Desc => (Direction::Backward, None, place),
     };
-    // One more than wanted tells whether there is more.
+    // One extra record tells whether there is another page.
     let stretch = Stretch { after, before, direction, limit: size + 1, bytes: PAGE_BYTES, bulk: false };
     let records = app.sessions.stretch(&id, stretch).await?;
     let cut = records.iter().map(Record::bytes).sum::<usize>() >= PAGE_BYTES;
@@ -94,7 +94,7 @@ async fn list(
     let read = records.iter().take(size).map(Record::read);
     let messages = read.collect::<Result<Vec<_>, _>>().map_err(engine::Error::from)?;
     let next = messages.last().filter(|_| more).map(|last| write_cursor(&Place::of(last)));
-    // Newest first, a summary comes before the request for it.
+    // With the newest first, a summary comes before the request for it.
     let mut wanted: HashMap<MessageId, Reason> =
         messages.iter().filter_map(|it| Some((it.info.id().clone(), reason(it)?))).collect();
     let data = messages.iter().filter_map(|message| shown(message, &mut wanted)).collect();
@@ -111,7 +111,8 @@ async fn get(
     Ok(Json(Data { data }))
 }
 
-/// Who wanted a summary. It is said by the request for it; for anything else nobody asks.
+/// Returns the trigger of a summary. The user message that requests the summary holds it; the result is not used
+/// for other messages.
 pub(super) async fn wanted_by(sessions: &Sessions, message: &MessageWithParts) -> Reason {
     let request = match &message.info {
         Message::Assistant(step) => sessions.message(&step.session_id, &step.parent_id).await.ok(),
@@ -120,13 +121,13 @@ pub(super) async fn wanted_by(sessions: &Sessions, message: &MessageWithParts) -
     request.as_ref().and_then(reason).unwrap_or(Reason::Auto)
 }
 
-/// The messages that a model would be told, streamed: without a summary, that is all of a session.
+/// The messages that a model would receive, as a stream. Without a summary, these are all messages of the session.
 struct Context(Array);
 
 async fn context(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Context, Error> {
     let summary = app.sessions.newest_summary(&id).await?;
     let after = match summary {
-        // Pages begin after a place; the summary itself belongs to the context.
+        // `pages` starts after a position, but the context includes the summary itself.
         Some(summary) => app.sessions.nth_before(&id, Some(summary), 1).await?,
         None => None,
     };
@@ -156,8 +157,7 @@ impl Gives for Context {
     }
 }
 
-/// A message in this wire's form. The request for a summary says who wanted it; `wanted` remembers that until the
-/// summary comes.
+/// Translates a message. `wanted` keeps the trigger of each requested summary until the summary follows.
 fn shown(message: &MessageWithParts, wanted: &mut HashMap<MessageId, Reason>) -> Option<NextMessage> {
     if let Some(reason) = reason(message) {
         wanted.insert(message.info.id().clone(), reason);

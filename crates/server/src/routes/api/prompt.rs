@@ -1,4 +1,5 @@
-//! Prompts: accepted for good, told once, and worked on in their turn.
+//! Submission of prompts. An answer means that the prompt is durable; a repeated call with the same id has no
+//! effect.
 
 use axum::{Json, extract::State};
 use engine::Sessions;
@@ -20,7 +21,7 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/session/{sessionID}/prompt", "v2.session.prompt", prompt)
-            .summary("Submit a prompt; the answer comes by events")
+            .summary("Submit a prompt; events carry the answer")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
     ]
@@ -36,7 +37,7 @@ async fn prompt(
     let prompt = Prompt::of(&submitted.message);
     let (id, time_created) = (submitted.message.info.id().clone(), submitted.message.info.created());
     if prompt.text != said {
-        let message = format!("message {id} was sent before with other words");
+        let message = format!("message {id} already exists with another text");
         let body = TaggedError::Conflict { message, resource: Some(id.to_string()), extra: Rest::NONE };
         return Err(Error::new(Fault::Busy, WireError::Tagged(body)));
     }
@@ -44,7 +45,8 @@ async fn prompt(
     Ok(Json(Data { data: Admitted { admitted_seq, id, session_id, prompt, delivery, time_created } }))
 }
 
-/// The place in the history where a prompt was accepted. One that nobody is to answer has none of its own.
+/// Returns the position in the history at which the prompt was accepted. A prompt without a turn has no position of
+/// its own.
 async fn admitted(
     sessions: &Sessions,
     session: &SessionId,

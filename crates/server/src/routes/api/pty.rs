@@ -1,4 +1,4 @@
-//! Terminals, in answers that say which place they are about.
+//! Terminals, in answers that name their directory.
 
 use axum::{Json, extract::State};
 use http::HeaderMap;
@@ -25,20 +25,20 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/api/pty", "v2.pty.list", list).summary("List the terminals of a directory"),
         Route::post("/api/pty", "v2.pty.create", create)
-            .summary("Start a program on a new terminal")
+            .summary("Start a program in a new terminal")
             .faults(&[Fault::Overloaded, Fault::Closing]),
         Route::get("/api/pty/{ptyID}", "v2.pty.get", get).summary("Get a terminal").faults(gone),
         Route::put("/api/pty/{ptyID}", "v2.pty.update", update)
             .summary("Rename or resize a terminal")
             .faults(gone),
         Route::delete("/api/pty/{ptyID}", "v2.pty.remove", remove)
-            .summary("End a terminal's program with everything it has started")
+            .summary("End a terminal's program and all processes it has started")
             .faults(gone),
         Route::post("/api/pty/{ptyID}/connect-token", "v2.pty.connectToken", ticket)
             .summary("Get a ticket that opens a terminal's WebSocket once")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden]),
         Route::get("/api/pty/{ptyID}/connect", "v2.pty.connect", socket::connect)
-            .summary("Watch a terminal and type into it, through a WebSocket")
+            .summary("Connect to a terminal through a WebSocket")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden, Fault::Overloaded]),
     ]
 }

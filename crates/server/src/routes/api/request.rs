@@ -1,4 +1,4 @@
-//! What waits for a person.
+//! Pending permissions and questions of a session.
 
 use axum::{Json, extract::State};
 use protocol::{

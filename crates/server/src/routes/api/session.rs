@@ -1,4 +1,4 @@
-//! Sessions.
+//! Sessions in the shapes of `/api`.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ use crate::{
     openapi::Route,
 };
 
-/// Sessions in a page, if the client does not say.
+/// Default number of sessions per page.
 const PAGE: usize = 50;
-/// Sessions in a page at most.
+/// Maximum number of sessions per page.
 const MAX_PAGE: usize = 200;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -32,20 +32,20 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/api/session", "v2.session.list", list).summary("List sessions, page by page"),
         Route::post("/api/session", "v2.session.create", create).summary("Create a session").stores(),
         Route::get("/api/session/active", "v2.session.active", active)
-            .summary("List the sessions that work on something"),
+            .summary("List the sessions with a running turn"),
         Route::get("/api/session/{sessionID}", "v2.session.get", get)
             .summary("Get a session")
             .faults(missing),
         Route::post("/api/session/{sessionID}/agent", "v2.session.switchAgent", switch_agent)
-            .summary("Choose the agent to go on with")
+            .summary("Select the agent for the next prompts")
             .faults(missing)
             .stores(),
         Route::post("/api/session/{sessionID}/model", "v2.session.switchModel", switch_model)
-            .summary("Choose the model to go on with")
+            .summary("Select the model for the next prompts")
             .faults(missing)
             .stores(),
         Route::post("/api/session/{sessionID}/compact", "v2.session.compact", compact)
-            .summary("Summarise the conversation, after what runs already")
+            .summary("Summarise the conversation after the running turn")
             .faults(missing)
             .stores(),
         Route::post("/api/session/{sessionID}/wait", "v2.session.wait", wait)
@@ -53,47 +53,47 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(missing)
             .stores(),
         Route::post("/api/session/{sessionID}/interrupt", "v2.session.interrupt", interrupt)
-            .summary("Stop what the session does, and wait until it has")
+            .summary("Abort the running turn and wait until the session is idle")
             .faults(missing)
             .stores(),
         Route::post("/api/session/{sessionID}/revert/stage", "v2.session.revert.stage", stage)
-            .summary("Undo from a message on; not while the session is busy")
+            .summary("Revert a message and all later ones; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/api/session/{sessionID}/revert/clear", "v2.session.revert.clear", clear)
-            .summary("Take an undo back; not while the session is busy")
+            .summary("Undo a pending revert; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/api/session/{sessionID}/revert/commit", "v2.session.revert.commit", commit)
-            .summary("Make an undo final; not while the session is busy")
+            .summary("Make a pending revert final; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
     ]
 }
 
-/// Which sessions to list.
+/// Query of a session list.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListQuery {
-    /// How many; 50 if nobody says.
+    /// Maximum number of sessions, up to 200. Default: 50.
     limit: Option<f64>,
-    /// Newest first, unless asked otherwise.
+    /// Sort order. Default: newest first.
     #[serde(default)]
     order: Order,
-    /// Only whose title contains this.
+    /// Returns only sessions whose title contains this text.
     search: Option<String>,
-    /// Only in this directory.
+    /// Returns only sessions of this directory.
     directory: Option<String>,
-    /// Only of this project.
+    /// Returns only sessions of this project.
     project: Option<String>,
-    /// Only whose directory, seen from its worktree, is this or below.
+    /// Returns only sessions whose directory, relative to the worktree, is this path or below.
     subpath: Option<String>,
-    /// Where the page begins, from the page before or after.
+    /// Cursor from the previous or next page.
     cursor: Option<String>,
-    /// Experimental workspaces of OpenCode; no session is in one.
+    /// Id of an experimental OpenCode workspace. Baton has none, so the list is empty.
     workspace: Option<String>,
 }
 
-/// A place in a list of sessions.
+/// A position in a session list.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offset {
     offset: usize,
@@ -110,7 +110,7 @@ async fn list(
         return Ok(Json(Page { data: Vec::new(), cursor: Cursors::default() }));
     }
     let newest_first = query.order == Order::Desc;
-    // One more than wanted tells whether there is more. The oldest can only be found by reading all.
+    // One extra session tells whether there is another page. The oldest sessions can only be found by reading all.
     let limit = newest_first.then(|| offset.saturating_add(size).saturating_add(1));
     let mut sessions = app
         .sessions
@@ -152,7 +152,7 @@ async fn create(
     Ok(Json(Data { data: session.into() }))
 }
 
-#[expect(clippy::zero_sized_map_values, reason = "the wire wants a word for each")]
+#[expect(clippy::zero_sized_map_values, reason = "the wire format has a value for each key")]
 async fn active(State(app): State<App>) -> Result<Json<Data<BTreeMap<String, Active>>>, Error> {
     let busy = app.sessions.statuses(None).await?;
     Ok(Json(Data { data: busy.into_keys().map(|id| (id.to_string(), Active::Running)).collect() }))
@@ -165,7 +165,7 @@ async fn get(
     Ok(Json(Data { data: app.sessions.get(&id).await?.into() }))
 }
 
-/// The agent to go on with.
+/// Body that selects an agent for the next prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct AgentChoice {
     agent: String,
@@ -181,7 +181,7 @@ async fn switch_agent(
     Ok(Done)
 }
 
-/// The model to go on with.
+/// Body that selects a model for the next prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ModelChoice {
     model: NextModel,
@@ -213,12 +213,12 @@ async fn interrupt(State(app): State<App>, Params(id): Params<SessionId>) -> Res
     Ok(Done)
 }
 
-/// From where on to undo.
+/// Body of a revert.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct StageInput {
     #[serde(rename = "messageID")]
     message_id: MessageId,
-    /// Whether files are restored, too, which they always are here.
+    /// True to restore files, too, which is the only supported value.
     #[serde(default)]
     files: Option<bool>,
 }
@@ -229,12 +229,12 @@ async fn stage(
     Body(input): Body<StageInput>,
 ) -> Result<Json<Data<NextRevert>>, Error> {
     if input.files == Some(false) {
-        let message = "files: an undo without its files is not available";
+        let message = "files: reverting messages without their files is not supported";
         return Err(Error::bad_request(BadRequestKind::Payload, message));
     }
     let session = app.sessions.revert(&id, input.message_id, None).await?;
     let staged = session.revert.map(NextRevert::from);
-    let staged = staged.ok_or_else(|| Error::broken(&"a revert left no mark"))?;
+    let staged = staged.ok_or_else(|| Error::broken(&"the reverted session has no revert mark"))?;
     Ok(Json(Data { data: staged }))
 }
 

@@ -1,4 +1,4 @@
-//! The list of all providers, in the form that costs least.
+//! The list of all providers, cached in compressed form.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     openapi::{Gives, Operation},
 };
 
-/// A client may keep the list, and has to ask whether it is still the same.
+/// Clients may cache the list and must revalidate it.
 const KEEP: HeaderValue = HeaderValue::from_static("private, no-cache");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
@@ -36,7 +36,7 @@ pub(super) async fn list(
     Listed::new(packed, &headers)
 }
 
-/// Puts the list together, away from the threads that answer calls.
+/// Builds the list on a blocking thread.
 async fn pack(app: &App, directory: &Directory, instance: &Arc<Instance>) -> Result<Packed, Error> {
     let others = app.instances.others(&directory.path).await?;
     let instance = Arc::clone(instance);
@@ -51,7 +51,7 @@ async fn pack(app: &App, directory: &Directory, instance: &Arc<Instance>) -> Res
     .await
 }
 
-/// The list, as this client takes it.
+/// The list in the encoding that the client accepts.
 pub(super) struct Listed(Response);
 
 impl Listed {
@@ -72,7 +72,7 @@ impl Listed {
     }
 }
 
-/// Whether a header that is a list has this in it, and does not say that it is unwanted.
+/// Returns true if a list header contains this item without the weight 0.
 fn mentions(headers: &HeaderMap, name: &header::HeaderName, wanted: &str) -> bool {
     let lists = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|item| {
@@ -93,7 +93,7 @@ impl Gives for Listed {
     fn describe(operation: &mut Operation) {
         operation.gives::<AllProviders>(&[(
             "ETag",
-            "Names this list; sent back as `If-None-Match` it saves the transfer.",
+            "Version of this list. Send it as `If-None-Match` to get 304 if the list is unchanged.",
         )]);
     }
 }

@@ -8,25 +8,23 @@ use serde::Serialize;
 
 use crate::{Error, blocking::blocking, extract::Directory};
 
-/// Where the system lists them.
+/// The system's list of shells.
 const LIST: &str = "/etc/shells";
-/// Where they are if the system does not say.
+/// Shells to try if the system has no list.
 const USUAL: [&str; 3] = ["/bin/zsh", "/bin/bash", "/bin/sh"];
-/// Shells with a language of their own, which scripts for the others do not run in.
+/// Shells with a language that differs from POSIX scripts.
 const OWN_LANGUAGE: [&str; 2] = ["fish", "nu"];
-/// Shells that know the option `-l`.
+/// Shells that support the option `-l`.
 const LOGIN: [&str; 6] = ["bash", "dash", "fish", "ksh", "sh", "zsh"];
-/// Bytes of the list that are read.
+/// Maximum number of bytes to read from the list.
 const MAX_LIST: usize = 64 * 1024;
 
-/// A shell.
+/// A shell of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Shell {
-    /// Where it is.
     path: String,
-    /// What it is called.
     name: String,
-    /// Whether ordinary scripts run in it.
+    /// True if POSIX scripts run in the shell.
     acceptable: bool,
 }
 
@@ -38,14 +36,14 @@ pub(super) async fn list(_: Directory) -> Result<Json<Vec<Shell>>, Error> {
     .await
 }
 
-/// What runs when nobody says what: the person's shell, or one that there is.
+/// Returns the default program: the user's shell, or another one that exists.
 pub(super) fn usual(own: Option<&str>) -> String {
     let exists = |shell: &&str| Path::new(shell).is_file();
     own.filter(exists).or_else(|| USUAL.into_iter().skip(1).find(exists)).unwrap_or("/bin/sh").to_owned()
 }
 
-/// A shell that is told nothing reads the person's profile, as in every other terminal; without it their programs are
-/// not found.
+/// Returns the default arguments. A shell becomes a login shell and reads the user's profile, as in other
+/// terminals; otherwise `PATH` would lack the user's programs.
 pub(super) fn usual_args(command: &str) -> Vec<String> {
     let name = Path::new(command).file_name().unwrap_or_default();
     if LOGIN.iter().any(|shell| name == *shell) { vec!["-l".to_owned()] } else { Vec::new() }
@@ -56,7 +54,7 @@ fn parse(listed: &str, exists: impl Fn(&Path) -> bool) -> Vec<Shell> {
     let mut shells: Vec<Shell> = Vec::new();
     for path in listed.filter(|line| line.starts_with('/')).chain(USUAL) {
         let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // A shell is often in two places, which are one.
+        // The same shell is often listed with two paths.
         if exists(Path::new(path)) && !shells.iter().any(|shell| shell.name == name) {
             let acceptable = !OWN_LANGUAGE.contains(&name.as_str());
             shells.push(Shell { path: path.to_owned(), name, acceptable });
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_and_only_shells_read_the_profile() {
+    fn only_shells_get_the_login_option() {
         for shell in ["/bin/sh", "/usr/local/bin/fish", "zsh"] {
             assert_eq!(usual_args(shell), ["-l"], "{shell}");
         }
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_are_listed_once_and_only_if_they_are_there() {
+    fn each_existing_shell_is_listed_once() {
         let listed = "# shells\n/usr/bin/fish\n/bin/bash\n/usr/bin/bash\n/bin/gone\nnonsense\n";
         let shells = parse(listed, |path| path != Path::new("/bin/gone") && path != Path::new("/bin/zsh"));
         let shell =
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_shell_comes_first_if_it_is_there() {
+    fn the_users_shell_is_preferred_if_it_exists() {
         assert_eq!(usual(Some("/bin/sh")), "/bin/sh");
         assert_ne!(usual(Some("/nonexistent/shell")), "/nonexistent/shell");
     }

@@ -1,7 +1,7 @@
-//! A terminal through a WebSocket: text out, text or bytes in.
+//! A terminal through a WebSocket: text to the client, text or bytes from it.
 //!
-//! First comes what was written since the client's cursor, then one binary frame, a zero byte and `{"cursor": place}`,
-//! which says where the past ends and the present begins. When the program ends, so does the connection.
+//! The server first sends the output since the client's cursor, then one binary frame, a zero byte and `{"cursor":
+//! position}`, which marks the end of past output. When the program ends, the server closes the connection.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -30,21 +30,21 @@ use crate::{
     terminals::MAX_VIEWERS,
 };
 
-/// The longest message a client may send: more than anybody pastes.
+/// Maximum size of a client's message in bytes.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// After so long without output the client is asked whether it is there; a dead one then blocks a write.
+/// Time without output after which the server sends a ping. Writing to a dead client then blocks and fails.
 const QUIET: Duration = Duration::from_secs(30);
-/// How long a client may take to see that the connection ends.
+/// Timeout for sending the close frame.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The cursor of a client that wants nothing of the past.
+/// The cursor of a client that wants no past output.
 const NOW: i64 = -1;
 
-/// Where to begin, and what opens the door.
+/// Query of a terminal connection.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(in crate::routes) struct ConnectQuery {
-    /// How many UTF-16 units the client has seen, 0 if nothing is said; -1 for none of what was written before.
+    /// Number of UTF-16 units that the client has seen, or -1 to skip past output. Default: 0.
     cursor: Option<i64>,
-    /// From `connect-token`; instead of a password.
+    /// Ticket from `connect-token`, instead of a password.
     ticket: Option<String>,
 }
 
@@ -57,12 +57,10 @@ pub(in crate::routes) async fn connect(
 ) -> Result<Connected, Error> {
     let entry = app.terminals.find(&directory.path, &id)?;
     if query.ticket.is_some_and(|ticket| !app.terminals.tickets().redeem(&ticket, &id)) {
-        return Err(forbidden(
-            "the ticket was used before, is older than a minute, or is for another terminal".into(),
-        ));
+        return Err(forbidden("the ticket is used, older than a minute, or for another terminal".into()));
     }
     let Ok(place) = Arc::clone(&entry.viewers).try_acquire_owned() else {
-        let message = format!("{MAX_VIEWERS} connections to this terminal are open, and no more can be.");
+        let message = format!("This terminal already has the maximum of {MAX_VIEWERS} connections.");
         return Err(Error::plain(Fault::Overloaded, message));
     };
     let screen = entry.terminal.screen();
@@ -90,7 +88,7 @@ async fn talk(socket: WebSocket, terminal: &Terminal, screen: Screen, cursor: u6
     }
 }
 
-/// Sends the past and then the present, until the program ends.
+/// Sends past output and then new output, until the program ends.
 async fn show(
     out: &mut SplitSink<WebSocket, Message>,
     mut screen: Screen,
@@ -116,7 +114,8 @@ async fn show(
     }
 }
 
-/// Types what the client sends, until it leaves. A program that does not read does not end the connection.
+/// Writes the client's messages to the terminal until the client disconnects. A program that does not read does not
+/// end the connection.
 async fn listen(mut input: SplitStream<WebSocket>, terminal: &Terminal) {
     while let Some(Ok(message)) = input.next().await {
         let typed = match &message {
@@ -127,15 +126,15 @@ async fn listen(mut input: SplitStream<WebSocket>, terminal: &Terminal) {
         };
         if let Err(error) = typed {
             if terminal.screen().exit().is_some() {
-                // The program's last words are on their way; `show` ends the connection after them.
+                // Its last output is still being sent; `show` closes the connection afterwards.
                 return pending().await;
             }
-            tracing::debug!(%error, "something typed was lost");
+            tracing::debug!(%error, "terminal input was lost");
         }
     }
 }
 
-/// The connection, as long as it can still become a WebSocket.
+/// A connection that can become a WebSocket.
 pub(in crate::routes) struct Socket(WebSocketUpgrade);
 
 impl FromRequestParts<App> for Socket {
@@ -144,7 +143,7 @@ impl FromRequestParts<App> for Socket {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let socket = WebSocketUpgrade::from_request_parts(parts, app).await;
         socket.map(Self).map_err(|rejection| {
-            let message = format!("a WebSocket has to be opened here: {}", rejection.body_text());
+            let message = format!("this route requires a WebSocket: {}", rejection.body_text());
             Error::bad_request(BadRequestKind::Headers, message)
         })
     }
@@ -157,7 +156,7 @@ impl Takes for Socket {
     }
 }
 
-/// It has become one.
+/// The response that switches to the WebSocket protocol.
 pub(in crate::routes) struct Connected(Response);
 
 impl IntoResponse for Connected {
@@ -166,7 +165,7 @@ impl IntoResponse for Connected {
     }
 }
 
-/// What OpenCode's document says, though nobody ever sees it.
+/// Declares the answer of OpenCode's document, which no client receives.
 impl Gives for Connected {
     fn describe(operation: &mut Operation) {
         operation.gives::<bool>(&[]);

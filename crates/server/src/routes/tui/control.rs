@@ -1,4 +1,4 @@
-//! For a terminal that asks for one call after the other, instead of following the events.
+//! Remote control for a terminal UI that polls for calls instead of following the event stream.
 
 use axum::{Json, extract::State};
 use serde_json::Value;
@@ -14,22 +14,22 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/tui/control/next", "tui.control.next", next)
-            .summary("Wait for the next call of these; the first time one asks, calls begin to be kept")
+            .summary("Wait for the next remote-control call; the server queues calls after the first poll")
             .faults(&[Fault::TooSlow]),
         Route::post("/tui/control/response", "tui.control.response", response)
-            .summary("Say what became of a call; nobody waits for it"),
+            .summary("Report the result of a call; ignored"),
     ]
 }
 
 async fn next(State(app): State<App>, directory: Directory) -> Result<Json<Call>, Error> {
     let next = app.remote.next(&directory.path);
     tokio::time::timeout(PATIENCE, next).await.map(Json).map_err(|_| {
-        let message = format!("Nothing was called for {} seconds: ask again.", PATIENCE.as_secs());
+        let message = format!("No call arrived within {} seconds. Poll again.", PATIENCE.as_secs());
         Error::plain(Fault::TooSlow, message)
     })
 }
 
-/// Whoever calls is answered at once, as in OpenCode, so there is nothing left to do.
+/// Does nothing: as in OpenCode, the caller has been answered already.
 async fn response(_: Directory, OptionalBody(_): OptionalBody<Value>) -> Json<bool> {
     Json(true)
 }
