@@ -40,16 +40,17 @@ function shown(count, other = count) {
 
 const HEAD = `# Idle, scenario by scenario
 
-An idle pair tells a client that a turn is over: \`session.status\` with idle, then \`session.idle\`. This table counts the pairs
-that a client receives on \`GET /event\`. Baton sends one pair for each turn, after everything that the turn opened is closed, and sends
-nothing about the turn after it. OpenCode's numbers come from recordings of OpenCode 1.18.33
-(\`crates/protocol/tests/fixtures/opencode\`); an empty cell means that there is no recording. Numbers that differ are bold.
+An idle pair tells a client that a turn is over: \`session.status\` with idle, then \`session.idle\`. This table counts
+the pairs that a client receives on \`GET /event\`. Baton sends one pair for each turn, after everything that the turn
+opened is closed, and sends nothing about the turn after it. OpenCode's numbers come from recordings of OpenCode
+1.18.33 (\`crates/protocol/tests/fixtures/opencode\`); an empty cell means that there is no recording. Numbers that
+differ are bold.
 
 The first part of the table lists the scenarios of the built-in demo model. Try one with
 \`baton run --model demo/retry_429 "hello"\`. The second part, from \`abort\` on, lists actions of clients during a turn.
 
-The end-to-end tests generate this page. They run every row, check its recording with \`baton check\`, and fail if this page is out of
-date. \`UPDATE=1 cargo xtask e2e scenarios.test.mjs\` rewrites the page.
+The end-to-end tests generate this page. They run every row, check its recording with \`baton check\`, and fail if this
+page is out of date. \`UPDATE=1 cargo xtask e2e scenarios.test.mjs\` rewrites the page.
 
 | scenario | what happens | Baton | OpenCode | remark |
 |---|---|---|---|---|
