@@ -30,8 +30,11 @@ const READERS: usize = 4;
 /// How often memory is looked at, and another client asks for a short list, while they read.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// How long a quiet server is given to give back memory and space.
-const QUIET: Duration = Duration::from_secs(20);
+/// The server has given back what it can when the files have kept their size for this long.
+const STABLE: Duration = Duration::from_secs(5);
+
+/// The longest wait for that.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) -> Result<()> {
     let home = Home::new(program)?;
@@ -70,11 +73,11 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) 
     for session in [&session, &fork] {
         calls.delete(&format!("/session/{session}")).await?;
     }
-    tokio::time::sleep(QUIET).await;
+    let (left, after) = settle(&home).await;
     table.row(
         "stored, before and after deleting both",
-        format!("{}, {}", mebibytes(full), mebibytes(home.stored_bytes())),
-        format!("database and write-ahead log, {} s later", QUIET.as_secs()),
+        format!("{}, {}", mebibytes(full), mebibytes(left)),
+        format!("database and write-ahead log, {} s later", after.as_secs()),
     );
     table.row("resident memory, after all of it", mebibytes(server.resident()?), "");
     server.terminate().await?;
@@ -163,4 +166,18 @@ impl Figures {
             format!("p50 / p99 / longest of {}", self.lists.len()),
         );
     }
+}
+
+/// Waits until the stored files no longer shrink; their size, and how long that took.
+async fn settle(home: &Home) -> (u64, Duration) {
+    let begun = Instant::now();
+    let (mut left, mut shrunk) = (home.stored_bytes(), begun);
+    while shrunk.elapsed() < STABLE && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(EVERY).await;
+        let now = home.stored_bytes();
+        if now != left {
+            (left, shrunk) = (now, Instant::now());
+        }
+    }
+    (left, shrunk - begun)
 }
