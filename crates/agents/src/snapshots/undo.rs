@@ -15,7 +15,8 @@ impl Undo for Snapshots {
             let Some((worktree, repository)) = self.worktree(session).await else { return Ok(None) };
             let ready = worktree.prepare(&repository).await;
             let tree = if ready { worktree.track(&cancel).await } else { None };
-            let tree = tree.ok_or("cannot take a snapshot of the worktree; see the server log for the cause")?;
+            let tree =
+                tree.ok_or("cannot take a snapshot of the worktree; see the server log for the cause")?;
             Ok(Some(tree.as_str().to_owned()))
         }
         .boxed()
@@ -25,7 +26,8 @@ impl Undo for Snapshots {
         async move {
             let cancel = CancellationToken::new();
             let worktree = self.open(session).await;
-            let worktree = worktree.ok_or("this worktree has no snapshots; see the server log for the cause")?;
+            let worktree =
+                worktree.ok_or("this worktree has no snapshots; see the server log for the cause")?;
             worktree.restore(origins, &cancel).await
         }
         .boxed()

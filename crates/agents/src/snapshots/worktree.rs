@@ -76,7 +76,8 @@ impl Worktree {
 
     /// Restores files to their earlier contents.
     pub(super) async fn restore(&self, origins: &Origins, cancel: &CancellationToken) -> Result<(), String> {
-        let shadow = self.shadow.get().ok_or("this worktree has no snapshots; see the server log for the cause")?;
+        let shadow =
+            self.shadow.get().ok_or("this worktree has no snapshots; see the server log for the cause")?;
         for (tree, files) in trees(origins)? {
             shadow.restore(&tree, &files, cancel).await.map_err(|error| error.to_string())?;
         }

@@ -156,11 +156,11 @@ async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
         "no base64",
         "MCP",
     ]) {
-        assert!(part.contains("could not be attached: ") && part.contains(why), "{part} / {why}");
+        assert!(part.contains("cannot attach ") && part.contains(why), "{part} / {why}");
         assert!(!part.contains("secret"), "{part}");
     }
     assert_eq!(said.warnings().len(), 8);
-    assert!(said.told.contains("could not be attached"), "{}", said.told);
+    assert!(said.told.contains("cannot attach"), "{}", said.told);
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,6 +221,6 @@ async fn a_mention_is_explained_and_allows_the_subagent() {
         ("ask @explore and @nobody", "@explore", "@nobody")
     );
     assert!(told.contains("subagent_type \"explore\""), "{told}");
-    assert_eq!(said.warnings(), ["@nobody was not called: there is no such subagent"]);
+    assert_eq!(said.warnings(), ["@nobody is not a subagent, so it was not called"]);
     assert!(matches!(&said.world.tools(&said.session).await[0], protocol::ToolState::Completed(_)));
 }

@@ -99,7 +99,11 @@ async fn a_permission_that_is_rejected_because_nobody_answered_is_told_as_that()
     assert_eq!(world.end(&session), EndReason::Completed, "the model may go on without it");
     let tools = world.tools(&session).await;
     let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
-    assert!(state.error.starts_with("Nobody answered the permission request in time"), "{}", state.error);
+    assert!(
+        state.error.starts_with("The user did not answer the permission request in time"),
+        "{}",
+        state.error
+    );
 }
 
 #[tokio::test(start_paused = true)]

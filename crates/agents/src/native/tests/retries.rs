@@ -39,7 +39,7 @@ async fn nobody_waits_for_a_day() {
     assert!(took < Duration::from_secs(1), "{took:?}");
     let last = world.messages(&session).await.pop().unwrap();
     let protocol::Message::Assistant(last) = last.info else { panic!("{last:?}") };
-    insta::assert_snapshot!(last.error.unwrap().message(), @"Daily limit reached. The provider asks to be left alone until 2026-11-16 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
+    insta::assert_snapshot!(last.error.unwrap().message(), @"Daily limit reached. The provider accepts no calls until 2026-11-16 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
 }
 
 #[tokio::test(start_paused = true)]

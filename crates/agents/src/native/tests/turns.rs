@@ -53,7 +53,7 @@ async fn an_agent_that_wants_more_steps_than_it_may_take_is_stopped() {
     );
     let last = world.messages(&session).await.pop().unwrap();
     let Message::Assistant(last) = last.info else { panic!("{last:?}") };
-    insta::assert_snapshot!(last.error.unwrap().message(), @"The turn has taken 3 steps, which is as many as its agent may take.");
+    insta::assert_snapshot!(last.error.unwrap().message(), @"The turn has taken 3 steps, the limit of its agent.");
 }
 
 #[tokio::test(start_paused = true)]

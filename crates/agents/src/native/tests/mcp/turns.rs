@@ -216,7 +216,7 @@ async fn a_resource_that_comes_with_a_prompt_is_read_and_told() {
     world.sessions.submit(&session.id, serde_json::from_value(input).unwrap()).await.unwrap();
     world.until_idle(&session, Person::Agrees).await;
     let heard = puppet.heard();
-    let missing = "one could not be attached: there is no MCP server \"nobody\"";
+    let missing = "cannot attach one: there is no MCP server \"nobody\"";
     assert!(heard[0].contains("The user attached one: | the first note"), "{heard:?}");
     assert!(heard[0].contains(missing), "{heard:?}");
     options.mcp.close().await;
