@@ -148,12 +148,12 @@ async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
     assert_eq!(parts.len(), 8, "{parts:?}");
     for (part, why) in parts.iter().zip([
         "File not found",
-        "the rules say to ask before it is read (read)",
+        "the rules require asking before it is read (read)",
         "binary",
         "it belongs to Baton's own data, to the keys of an agent, or to the kernel",
-        "the rules say to ask before it is read (external_directory)",
+        "the rules require asking before it is read (external_directory)",
         "not with gopher:",
-        "no base64",
+        "not valid base64",
         "MCP",
     ]) {
         assert!(part.contains("cannot attach ") && part.contains(why), "{part} / {why}");
@@ -188,7 +188,7 @@ async fn what_no_model_takes_refuses_the_prompt() {
     let error = refused(json!([picture(ATTACHMENT + 1)])).await;
     assert!(error.starts_with("it is too large to be attached: 5242881 bytes in base64"), "{error}");
     let error = refused(json!(vec![picture(ATTACHMENT); 5])).await;
-    assert!(error.contains("is too large: more than"), "{error}");
+    assert!(error.contains("are too large: more than"), "{error}");
     let path = world.project.path().join("a.png");
     fs::write(&path, PNG).unwrap();
     fs::File::options().append(true).open(&path).unwrap().set_len(1 << 30).unwrap();

@@ -236,7 +236,7 @@ async fn a_prompt_of_a_server_is_a_command_whose_words_stay_words() {
     assert!(unknown.ends_with("known commands: peer:review_it"), "{unknown}");
     let empty =
         world.sessions.command(&session.id, call("peer:review_it", "")).await.unwrap_err().to_string();
-    assert!(empty.contains("it needs the argument \"what\": /peer:review_it <what>"), "{empty}");
+    assert!(empty.contains("the argument \"what\" is missing: /peer:review_it <what>"), "{empty}");
     let sessions = world.sessions.clone();
     let (id, input) = (session.id.clone(), call("peer:review_it", "!`touch run` @README.md"));
     let running = tokio::spawn(async move { sessions.command(&id, input).await });
