@@ -51,7 +51,8 @@ async fn a_command_shows_its_end_and_keeps_everything() {
         assert_eq!(fs::read_to_string(&path).unwrap(), numbers(count));
         assert_eq!(state.metadata["truncated"], true);
         let shown = &state.output;
-        let opening = format!("...{} lines truncated...\n\nAll of it is in {}", count - 19, path.display());
+        let opening =
+            format!("...{} lines truncated...\n\nThe whole output is in {}", count - 19, path.display());
         assert!(shown.starts_with(&opening), "{shown}");
         let end: String = (count - 18..=count).map(|number| number.to_string() + "\n").collect();
         assert!(shown.ends_with(&format!("\n\n{end}")), "{shown}");
@@ -79,7 +80,7 @@ async fn what_was_kept_can_be_read_without_asking() {
 async fn without_a_place_to_keep_it_the_rest_is_gone_and_that_is_said() {
     let (_, tools) = made(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
-    assert!(output(&tools[0]).contains("The rest was not kept"), "{}", output(&tools[0]));
+    assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]
@@ -101,7 +102,10 @@ async fn other_tools_show_their_beginning() {
     let tools = world.tools(&session).await;
     let shown = output(&tools[0]);
     let expected = "<skill name=\"counting\">\n".to_owned() + numbers(19).trim_end();
-    assert!(shown.starts_with(&(expected + "\n\n...82 lines truncated...\n\nAll of it is in ")), "{shown}");
-    assert!(shown.contains("let a subagent go through it"), "{shown}");
+    assert!(
+        shown.starts_with(&(expected + "\n\n...82 lines truncated...\n\nThe whole output is in ")),
+        "{shown}"
+    );
+    assert!(shown.contains("let a subagent read it"), "{shown}");
     assert!(fs::read_to_string(kept(&tools[0]).unwrap()).unwrap().ends_with("\n100\n</skill>"));
 }
