@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_may_use_what_its_budget_says_and_no_more() {
+    fn a_turn_may_use_its_budget_and_no_more() {
         let budget =
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
         let tally = Tally::default();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_used_what_its_turns_have() {
+    fn a_session_uses_the_sum_of_its_turns() {
         let budget = budget(json!({ "cost": { "session": 1 }, "steps": { "session": 3 } }));
         let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
         let tally = Tally::default();

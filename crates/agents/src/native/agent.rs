@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_rules_come_last() {
+    fn the_users_rules_come_last() {
         let mine = [Rule::new("bash", "*", Action::Allow), Rule::new("bash", "rm *", Action::Deny)];
         assert_eq!(says("build", &mine, "bash", "make"), Action::Allow);
         assert_eq!(says("build", &mine, "bash", "rm x"), Action::Deny);

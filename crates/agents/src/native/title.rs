@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_title_that_nobody_gave_is_replaced() {
+    fn only_a_default_title_is_replaced() {
         assert!(is_default("New session - 2026-11-15T09:00:00.000Z"));
         assert!(!is_default("New session - mine"));
         assert!(!is_default("Child session - 2026-11-15T09:00:00.000Z"));

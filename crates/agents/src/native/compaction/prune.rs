@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_summaries_and_what_was_dropped_before_bound_it() {
+    fn pruning_skips_skills_and_stops_at_summaries_and_pruned_output() {
         let rest = || [turn("2", &[("read", 40)]), turn("3", &[]), turn("4", &[])].concat();
         let with = |oldest: Vec<MessageWithParts>| dropped(&[oldest, rest()].concat());
         assert_eq!(with(turn("1", &[("skill", 50)])), Vec::<String>::new());

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_left_free_with_and_without_a_limit_on_input() {
+    fn the_reserve_is_left_free_with_and_without_a_limit_on_input() {
         check((200_000, None, 8_000), Some(50_000), Some(150_000));
         check((400_000, Some(272_000), 128_000), Some(50_000), Some(222_000));
         check((200_000, None, 8_000), Some(100), Some(192_000));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_see_of_a_confined_rule() {
+    fn clients_see_the_sandbox_of_a_confined_rule() {
         let rules = defaults();
         let rule = rules.iter().find(|rule| rule.pattern == "git log *").unwrap();
         let expected = serde_json::json!({

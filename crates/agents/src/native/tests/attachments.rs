@@ -1,4 +1,4 @@
-//! What comes with a prompt: files that are read when it is said, and mentions of agents.
+//! Attachments of a prompt: files that are read when it is submitted, and mentions of agents.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::native::{Options, built_in};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
-/// What a prompt with these parts became.
+/// A prompt with attachments, as it was stored and sent.
 struct Said {
     world: World,
     session: Session,
     message: MessageWithParts,
-    /// What the model was told.
+    /// The conversation that the model received.
     told: String,
 }
 
 impl Said {
-    /// The parts in short.
+    /// Returns the parts in a short form.
     fn parts(&self) -> Vec<String> {
         let directory = self.world.home().directory;
         let part = |body: &PartBody| match body {
@@ -53,7 +53,7 @@ fn prompt(parts: &Value) -> PromptInput {
         .unwrap()
 }
 
-/// Says something with attachments in a project with these files.
+/// Submits a prompt with these parts in a project with these files.
 async fn say(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> Said {
     let puppet = Puppet::default();
     let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
@@ -92,7 +92,7 @@ async fn a_text_file_is_told_as_the_read_tool_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_attached_stays_as_it_was_when_it_was_said() {
+async fn an_attachment_keeps_its_contents_at_the_time_of_the_prompt() {
     let mut said =
         say(&[("a.txt", b"before\n")], |at| json!([file("text/plain", format!("{at}/a.txt"))])).await;
     fs::write(said.world.project.path().join("a.txt"), "after\n").unwrap();
@@ -127,7 +127,7 @@ async fn directories_pictures_and_data_are_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
+async fn a_failed_attachment_is_reported_and_the_prompt_goes_on() {
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "a secret").unwrap();
     let outside = format!("file://{}", outside.path().canonicalize().unwrap().display());
@@ -178,7 +178,7 @@ async fn a_file_of_a_gigabyte_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_model_takes_refuses_the_prompt() {
+async fn an_attachment_too_large_for_any_model_refuses_the_prompt() {
     let world = World::new().await;
     let session = world.session().await;
     let picture = |size: usize| file("image/png", format!("data:image/png;base64,{}", "A".repeat(size)));

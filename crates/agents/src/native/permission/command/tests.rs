@@ -80,7 +80,7 @@ fn words_have_no_quotes() {
 }
 
 #[test]
-fn what_does_more_than_it_shows_is_opaque() {
+fn a_line_that_does_more_than_it_shows_is_opaque() {
     for line in [
         "echo $HOME",
         "cat < x",
@@ -304,7 +304,7 @@ fn a_comment_after_a_backslash_is_none() {
 }
 
 #[tokio::test]
-async fn what_bash_runs_was_found_or_makes_the_line_opaque() {
+async fn every_command_that_bash_runs_is_found_or_makes_the_line_opaque() {
     if !Path::new("/bin/bash").exists() {
         return;
     }
@@ -326,7 +326,7 @@ async fn what_bash_runs_was_found_or_makes_the_line_opaque() {
 }
 
 #[test]
-fn no_line_breaks_it_or_says_more_than_it_does() {
+fn no_line_panics_or_yields_longer_commands() {
     for seed in 0..20_000 {
         let line = line(seed);
         for command in commands(&line) {

@@ -1,4 +1,4 @@
-//! Servers that are elsewhere.
+//! Remote servers.
 
 use protocol::mcp::McpStatus;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::peer::Site;
 use crate::native::mcp::Servers;
 
-/// The status once a turn has asked for the servers.
+/// Returns the status after connecting.
 async fn status(servers: &Servers) -> McpStatus {
     servers.ready().await;
     servers.status().await["peer"].clone()
