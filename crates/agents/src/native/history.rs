@@ -361,7 +361,7 @@ mod tests {
         };
         let whole = ["msg_c", "msg_s", "msg_k", "msg_ak"];
         assert_eq!(told(written(None), &[]), whole);
-        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that is gone is no tail");
+        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
         assert_eq!(
             told(written(Some("a2")), &[]),
             ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],

@@ -92,7 +92,7 @@ pub(crate) enum Verdict {
 /// The way in which a permitted command may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// As configured.
+    /// In the configured sandbox, or without one if none is configured.
     Usual,
     /// In a sandbox that only allows reading and printing.
     Sealed,
@@ -193,8 +193,8 @@ impl Permissions {
                 (Action::Allow, _) => allowed = true,
             }
         }
-        // One line runs in one sandbox or in none: `make && echo done` does what `make` may, and in `make && git
-        // status` git would run unprotected.
+        // One line runs in one sandbox or in none: `make && echo done` may do whatever `make` may, and in
+        // `make && git status` git would run unprotected.
         let is_inert = confined.iter().all(|harmless| *harmless == Harmless::Inert);
         match (ask, confined.is_empty()) {
             (false, true) => Verdict::Allowed,

@@ -31,7 +31,7 @@ impl GaveUp {
     }
 }
 
-/// A model call.
+/// A model call, which retries repeat.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) model: &'a dyn Model,

@@ -41,7 +41,7 @@ fn there_are_built_in_commands_configured_ones_and_skills() {
         (commands[2].source, commands[2].hints.as_slice()),
         (Some(CommandSource::Skill), &["$1".to_owned()][..])
     );
-    assert_eq!(commands[3].template, "Look at $1", "people have the last word");
+    assert_eq!(commands[3].template, "Look at $1", "the user's configuration wins");
 }
 
 #[tokio::test]

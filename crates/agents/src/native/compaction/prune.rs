@@ -95,7 +95,7 @@ mod tests {
             panic!("it was completed")
         };
         assert_eq!(state.time.compacted, Some(9));
-        assert_eq!(state.output.len(), 120_000, "people still see it");
+        assert_eq!(state.output.len(), 120_000, "users still see it");
     }
 
     #[test]

@@ -131,7 +131,7 @@ mod tests {
         assert!(small.is_crowded(guess(48_000), Some(9_000)), "but it cannot be that wrong");
         assert!(!small.excludes(guess(64_001)) && small.excludes(guess(64_002)));
         let unknown = window(0, None, 0, None);
-        assert!(!unknown.excludes(guess(1_000_000)), "nobody knows");
+        assert!(!unknown.excludes(guess(1_000_000)), "the limit is unknown");
         let pictures = Size { tokens: 1_500, bytes: limits::REQUEST_BYTES + 1 };
         assert!(unknown.excludes(pictures) && unknown.is_crowded(pictures, None));
     }

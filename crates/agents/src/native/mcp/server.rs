@@ -78,7 +78,6 @@ impl Server {
         self.settled().await;
     }
 
-    /// Disconnects.
     pub(super) async fn disconnect(&self) {
         let _changing = self.changing.lock().await;
         self.stop().await;

@@ -21,7 +21,7 @@ pub(super) enum Address<'a> {
     Data(Data<'a>),
     /// In a file of this machine, or some lines of one.
     File(PathBuf, Option<Window>),
-    /// On the web.
+    /// On the web. The server does not read it.
     Web,
 }
 

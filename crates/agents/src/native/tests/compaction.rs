@@ -282,7 +282,7 @@ async fn a_smaller_model_gets_a_summary_first() {
     let puppet = Puppet::new([Reply::text("Hello.").using(90_000, 10)]);
     let mut world = world(&puppet).await;
     let session = world.turn("unlisted", Person::Agrees).await;
-    assert!(puppet.asked(Purpose::Compaction).is_empty(), "nobody knows how much fits into it");
+    assert!(puppet.asked(Purpose::Compaction).is_empty(), "the size of its context is unknown");
     world.submit(&session, "small", "now you").await;
     world.until_idle(&session, Person::Agrees).await;
     insta::assert_snapshot!(puppet.heard()[1], @r"

@@ -178,7 +178,7 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
     assert_eq!(
         repository.patches(&slow).await,
         [["README.md", "slow.txt"]],
-        "what nobody claims while a command runs looks like the command's"
+        "a change that no session claims while a command runs counts as the command's"
     );
 
     let talk = repository.world.session().await;

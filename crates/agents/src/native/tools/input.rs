@@ -10,8 +10,8 @@ pub(in crate::native) fn parse<T: DeserializeOwned>(input: &Extra) -> Result<T, 
     serde_json::from_value(Value::Object(input.clone())).map_err(|error| error.to_string())
 }
 
-/// Parses a whole number that is not negative, or nothing. For use with `#[serde(default, deserialize_with =
-/// ...)]`.
+/// Parses a whole number that is not negative, or nothing. For use with
+/// `#[serde(default, deserialize_with = ...)]`.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     let number = match &value {

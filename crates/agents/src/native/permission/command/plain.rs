@@ -168,7 +168,7 @@ enum Operator {
     None,
     /// `&&`, `||` or `|`.
     Join,
-    /// `;`.
+    /// `;`, after which a command is optional.
     End,
     /// A redirection that neither reads nor writes a file.
     Redirection,

@@ -132,7 +132,7 @@ async fn an_abort_in_a_call_tells_the_server_and_leaves_nothing_behind() {
     let EventBody::PermissionAsked(asked) =
         world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await
     else {
-        panic!("nobody was asked")
+        panic!("no permission was requested")
     };
     let once = protocol::request::PermissionReply::Once;
     world.sessions.reply_permission(&asked.id, once, None).await.unwrap();

@@ -14,7 +14,7 @@ const MAX_HOPS: usize = 10;
 
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; baton/", env!("CARGO_PKG_VERSION"), ")");
 
-/// Fetches pages.
+/// Fetches pages from addresses that the guard allows.
 pub(super) struct Fetcher(pub(super) Guard);
 
 #[derive(Debug)]

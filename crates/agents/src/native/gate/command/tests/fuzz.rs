@@ -87,7 +87,7 @@ fn executes() -> bool {
 }
 
 fn setting(name: &str, usual: u64) -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "how a person asks for a longer run")]
+    #[expect(clippy::disallowed_methods, reason = "a developer sets them for a longer run")]
     let value = std::env::var(name);
     value.map_or(usual, |value| {
         value.parse().unwrap_or_else(|error| panic!("{name} must be a number and is {value:?}: {error}"))
