@@ -37,7 +37,7 @@ pub(crate) use changes::{Around, Changes};
 pub(crate) use ledger::{Moment, Visit};
 pub(crate) use worktree::Worktree;
 
-/// Number of cached worktrees. When it is reached, worktrees without a turn are dropped from the cache.
+/// Maximum number of cached worktrees. When it is reached, worktrees without a turn are dropped from the cache.
 const MAX_READY: usize = 64;
 
 /// The time that a turn waits for its worktree to be ready.

@@ -14,7 +14,7 @@ use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
 
-/// Returns the directory and the worktree of a session, without the closed paths.
+/// Returns the root of a session's files: its directory in its worktree, without the closed paths.
 pub(crate) fn root(session: &Session, closed: &Closed) -> Result<Root, String> {
     Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
         .and_then(|root| root.without(closed))

@@ -64,7 +64,7 @@ impl History {
 }
 
 /// Decides how far back a session's messages are needed, newest first: to the tail of the newest summary, or until
-/// the limit is reached that no model's context exceeds.
+/// more was read than the model's context can hold.
 #[derive(Debug)]
 pub(super) struct LookBack {
     /// The remaining limit.

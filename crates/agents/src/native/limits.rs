@@ -8,19 +8,19 @@ pub const FIRST_CHUNK: Duration = Duration::from_mins(5);
 /// Time between two events of a model. Keep-alives of the provider do not count.
 pub const NEXT_CHUNK: Duration = Duration::from_mins(2);
 
-/// Retries of a step after transient failures.
+/// Maximum number of retries of a step after transient failures.
 pub const RETRIES: u32 = 5;
 
-/// Consecutive steps that may end without a finish reason before the turn ends.
+/// Consecutive steps without a finish reason after which the loop still goes on.
 pub const REPEATS: u32 = 3;
 
-/// Steps of one turn, for agents without a limit of their own.
+/// Maximum number of steps of a turn, for agents without a limit of their own.
 pub const STEPS: u32 = 1000;
 
 /// Repetitions of a call, or of a cycle of calls, before the user is asked whether to go on.
 pub const DOOM: usize = 3;
 
-/// Tokens that a model may write in one step.
+/// Maximum number of tokens that a model may write in one step.
 pub const OUTPUT_TOKENS: u64 = 32_000;
 
 /// Timeout of a command if the model sets none.
@@ -35,25 +35,25 @@ pub const FETCH: Duration = Duration::from_secs(30);
 /// The longest timeout that a model may set for a web page.
 pub const LONGEST_FETCH: Duration = Duration::from_mins(2);
 
-/// Size of a web page, in bytes.
+/// Maximum size of a web page, in bytes.
 pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
 
-/// Output of a running command that clients see, in characters from its end.
+/// Maximum length of the output that clients see of a running command, in characters from its end.
 pub const COMMAND_LIVE: usize = 4_000;
 
-/// Time for reading all attachments of a prompt.
+/// Timeout for reading all attachments of a prompt.
 pub const ATTACH: Duration = Duration::from_secs(5);
 
-/// Number of attachments of a prompt.
+/// Maximum number of attachments of a prompt.
 pub const ATTACHMENTS: usize = 100;
 
-/// Size of an attachment that is not text, in characters of base64.
+/// Maximum size of an attachment that is not text, in characters of base64.
 pub const ATTACHMENT: usize = 5 * 1024 * 1024;
 
-/// Size of all such attachments of a prompt.
+/// Maximum size of all such attachments of a prompt.
 pub const ATTACHED: usize = 4 * ATTACHMENT;
 
-/// Background subagents of one turn.
+/// Maximum number of background subagents of a turn.
 pub const BACKGROUND: usize = 8;
 
 /// Tokens that stay free for the next step, unless the configuration sets a number or the model's output limit is
@@ -67,13 +67,13 @@ pub const LEAST_KEPT: u64 = 2_000;
 /// Upper limit of that tail, in tokens.
 pub const MOST_KEPT: u64 = 15_000;
 
-/// Size of one request to a model, in bytes, including attachments. Providers refuse larger ones.
+/// Maximum size of one request to a model, in bytes, including attachments. Providers refuse larger ones.
 pub const REQUEST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Stored bytes of a conversation that are read for one step.
+/// Maximum size of the stored conversation that is read for one step, in bytes.
 pub const HISTORY_BYTES: u64 = 2 * REQUEST_BYTES;
 
-/// Output of a tool that the summarising model sees, in characters.
+/// Maximum length of a tool's output that the summarising model sees, in characters.
 pub const SUMMARY_OUTPUT: usize = 2_000;
 
 /// Consecutive compactions after which the turn ends if the conversation still does not fit.
@@ -85,19 +85,19 @@ pub const PRUNE_PROTECTED: u64 = 40_000;
 /// Tokens that pruning must free to be worth it.
 pub const PRUNE_LEAST: u64 = 20_000;
 
-/// Time for generating a title.
+/// Timeout for generating a title.
 pub const TITLE: Duration = Duration::from_secs(30);
 
 /// Time that a finished turn waits for its title.
 pub const TITLE_LINGER: Duration = Duration::from_secs(3);
 
-/// Length of a title, in characters.
+/// Maximum length of a title, in characters.
 pub const TITLE_LENGTH: usize = 100;
 
-/// Time for finding the instructions of a directory.
+/// Timeout for finding the instructions of a directory.
 pub const GUIDANCE: Duration = Duration::from_secs(5);
 
-/// Time for an answer of an MCP server, unless the configuration sets one.
+/// Timeout for an answer of an MCP server, unless the configuration sets one.
 pub const MCP_ANSWER: Duration = Duration::from_secs(30);
 
 /// Time that a turn, or a call for the status, waits for MCP servers that are connecting.
@@ -106,7 +106,7 @@ pub const MCP_PATIENCE: Duration = Duration::from_secs(2);
 /// Time for an MCP server to shut down before its process is killed.
 pub const MCP_GOODBYE: Duration = Duration::from_secs(1);
 
-/// Consecutive reconnects to an MCP server that died.
+/// Maximum number of consecutive reconnects to an MCP server that died.
 pub const MCP_RECONNECTS: u32 = 5;
 
 /// Delay before the first reconnect; it doubles with each further one.
@@ -115,20 +115,20 @@ pub const MCP_BACKOFF: Duration = Duration::from_secs(1);
 /// A connection that lasts this long resets the count of reconnects.
 pub const MCP_STEADY: Duration = Duration::from_mins(1);
 
-/// Number of tools, prompts or resources of one MCP server.
+/// Maximum number of tools, prompts or resources of one MCP server.
 pub const MCP_LISTED: usize = 1_000;
 
-/// Number of pages of such a list.
+/// Maximum number of pages of such a list.
 pub const MCP_PAGES: usize = 100;
 
-/// Size of an MCP tool's schema, in bytes. A tool with a larger one is left out.
+/// Maximum size of an MCP tool's schema, in bytes. A tool with a larger one is left out.
 pub const MCP_SCHEMA: usize = 256 * 1024;
 
-/// Length of the description or instructions of an MCP server that models see, in characters.
+/// Maximum length of the description or instructions of an MCP server that models see, in characters.
 pub const MCP_WORDS: usize = 16_000;
 
-/// Size of the structured result of an MCP tool that clients see, in bytes.
+/// Maximum size of the structured result of an MCP tool that clients see, in bytes.
 pub const MCP_STRUCTURED: usize = 64 * 1024;
 
-/// Length of a tool name. Providers refuse the whole step if a name is longer.
+/// Maximum length of a tool name. Providers refuse the whole step if a name is longer.
 pub const TOOL_NAME: usize = 64;

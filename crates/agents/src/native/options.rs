@@ -29,7 +29,7 @@ pub struct Options {
     pub budget: Budget,
     /// Limits that differ from the defaults in [`limits`](super::limits).
     pub limits: Limits,
-    /// Size of an attachment that is not text, in characters of base64; at most
+    /// Maximum size of an attachment that is not text, in characters of base64; at most
     /// [`ATTACHMENT`](super::limits::ATTACHMENT).
     pub attachment: usize,
     /// The nesting depth of subagents; 0 for none at all.

@@ -11,7 +11,7 @@ use protocol::{AgentEvent, MessageError, Millis};
 use super::attempt::{Failed, Heard, Waits, attempt};
 use super::{Inner, failure, hooks, limits};
 
-/// The failure of a step after all retries.
+/// The error of a step that is not retried any more.
 #[derive(Debug)]
 pub(super) struct GaveUp {
     pub(super) error: llm::Error,

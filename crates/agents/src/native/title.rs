@@ -132,7 +132,7 @@ fn words(part: &protocol::Part) -> Option<&str> {
     }
 }
 
-/// Returns true for the title of a session that has not been given one.
+/// Returns true if a title is the default one of a new session.
 pub(crate) fn is_default(title: &str) -> bool {
     title.strip_prefix("New session - ").is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
 }

@@ -39,7 +39,7 @@ pub(crate) struct Visit {
     session: SessionId,
 }
 
-/// A point in time that claims are compared with. Dropping it lets the ledger forget older claims.
+/// A point in time that claims are compared with. Dropping it lets the ledger drop claims that no other moment needs.
 #[derive(Debug)]
 pub(crate) struct Moment {
     ledger: Arc<Ledger>,

@@ -27,7 +27,7 @@ impl Undo for Snapshots {
             let cancel = CancellationToken::new();
             let worktree = self.open(session).await;
             let worktree =
-                worktree.ok_or("this worktree has no snapshots; see the server log for the cause")?;
+                worktree.ok_or("this worktree has no snapshots: it is not in a git repository, or taking them failed (see the server log)")?;
             worktree.restore(origins, &cancel).await
         }
         .boxed()

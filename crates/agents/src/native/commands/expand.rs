@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The placeholder for all arguments as they were written.
 const ALL: &str = "$ARGUMENTS";
 
-/// Length of an expanded command, in bytes: about the size limit of an HTTP request.
+/// Maximum length of an expanded command, in bytes: about the size limit of an HTTP request.
 pub(super) const MAX_TEXT: usize = 4 * 1024 * 1024;
 
 /// An expanded template.

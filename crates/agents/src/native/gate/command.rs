@@ -28,7 +28,7 @@ impl Gate<'_> {
         let away = if denied { None } else { self.places(commands, directory).await? };
         let only_moves = wish.patterns.is_empty();
         let grant = match away {
-            // The request for the line then also shows the paths.
+            // The line itself shows these paths, so one request covers both.
             Some(away) => permissions.obtain_both(self.turn, wish, away, self.call).await?,
             None => permissions.obtain(self.turn, wish, self.call).await?,
         };
