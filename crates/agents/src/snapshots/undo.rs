@@ -26,8 +26,10 @@ impl Undo for Snapshots {
         async move {
             let cancel = CancellationToken::new();
             let worktree = self.open(session).await;
-            let worktree =
-                worktree.ok_or("this worktree has no snapshots: it is not in a git repository, or taking them failed (see the server log)")?;
+            let worktree = worktree.ok_or(
+                "this worktree has no snapshots: it is not in a git repository, or taking them failed (see the \
+                 server log)",
+            )?;
             worktree.restore(origins, &cancel).await
         }
         .boxed()

@@ -79,7 +79,7 @@ impl Tool for Bash {
             let around = call.changes.around().await;
             let done = execute(call, &input.command, directory, deadline, grant).await?;
             call.changes.settle(around).await;
-            // The caller that aborted the turn decides what becomes of the part, so no result is needed. A user who
+            // The engine closes the part after an abort, so no result is needed. A user who
             // stopped their own command wants to see its output so far.
             if done.exit == Exit::Cancelled && call.by != By::Person {
                 return Err(Failure::Cancelled);

@@ -46,7 +46,7 @@ pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) options: &'a ToolOptions,
     /// The id of the calling model.
     pub(in crate::native) model: &'a str,
-    /// Tools that a prompt switched off.
+    /// Tools that the prompt switched on or off.
     pub(in crate::native) off: &'a BTreeMap<String, bool>,
 }
 

@@ -57,7 +57,8 @@ impl SandboxOptions {
         // replaced the directory by a link to a place that it wants to write to.
         if root.directory() != Path::new(&turn.session.directory) {
             return Err(Failure::Error(format!(
-                "The session's directory {} now leads to {}. The sandbox does not allow a directory that was replaced by a link.",
+                "The session's directory {} now leads to {}. The sandbox does not allow a directory that was \
+                 replaced by a link.",
                 turn.session.directory,
                 root.directory().display()
             )));
