@@ -54,7 +54,15 @@ impl Repo {
     /// Builds the program as it is released and returns where cargo put it, whatever target directory is in use.
     pub(crate) fn build_release(&self) -> Result<PathBuf> {
         let mut build = command::cargo(&self.root);
-        build.args(["build", "-p", "cli", "--profile", "dist", "--message-format", "json-render-diagnostics"]);
+        build.args([
+            "build",
+            "-p",
+            "cli",
+            "--profile",
+            "dist",
+            "--message-format",
+            "json-render-diagnostics",
+        ]);
         let messages = command::capture(&mut build)?;
         executable(&messages, "baton").context("cargo built no `baton` executable")
     }
