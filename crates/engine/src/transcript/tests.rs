@@ -1,4 +1,4 @@
-//! Whatever a runner reports, the transcript stays well formed and nothing stays open.
+//! Checks that any sequence of reports gives a well-formed transcript that leaves nothing open.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ fn session(mint: &Mint) -> Session {
     .unwrap()
 }
 
-/// What a client has after applying events.
+/// A client's state after applying events.
 #[derive(Default)]
 struct Replica {
     messages: BTreeMap<MessageId, Message>,
