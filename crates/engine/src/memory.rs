@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl Memory {
-    /// An empty log.
+    /// Creates an empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0 };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }

@@ -212,7 +212,9 @@ impl Sessions {
         let live = self.shared.registry.close();
         let ended = futures::future::join_all(live.iter().map(|id| self.ask(id, Command::Interrupt)));
         if tokio::time::timeout(self.shared.limits.shutdown, ended).await.is_err() {
-            tracing::warn!("some turns did not end before the shutdown timeout; the next start will close them");
+            tracing::warn!(
+                "some turns did not end before the shutdown timeout; the next start will close them"
+            );
         }
         self.shared.bus.close();
     }

@@ -36,35 +36,19 @@ pub enum Input<P, C> {
         delivery: Delivery,
     },
     /// The run reports an event for the transcript.
-    Report {
-        run: Run,
-    },
+    Report { run: Run },
     /// The run is between steps and takes the prompts that join there.
-    Join {
-        run: Run,
-    },
+    Join { run: Run },
     /// The run waits before it calls its model again.
-    Retrying {
-        run: Run,
-    },
+    Retrying { run: Run },
     /// The run's retry wait is over.
-    Resumed {
-        run: Run,
-    },
+    Resumed { run: Run },
     /// The run started a child session.
-    ChildStarted {
-        run: Run,
-        child: C,
-    },
+    ChildStarted { run: Run, child: C },
     /// A child's turn has ended.
-    ChildEnded {
-        child: C,
-    },
+    ChildEnded { child: C },
     /// The runner's future resolved, was dropped or panicked.
-    Ended {
-        run: Run,
-        reason: EndReason,
-    },
+    Ended { run: Run, reason: EndReason },
     /// The consultation has decided whether the turn continues.
     Consulted {
         /// The run that had ended.
@@ -78,7 +62,6 @@ pub enum Input<P, C> {
 /// Actions for the session actor, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect<P, C> {
-    /// Publish busy.
     Busy,
     /// Publish retry, with the facts the run gave.
     Retry,

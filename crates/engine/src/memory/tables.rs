@@ -32,9 +32,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) sessions: BTreeMap<SessionId, Row>,
-    /// By project id.
     notes: BTreeMap<String, ProjectNote>,
-    /// Oldest first.
+    /// Sorted from oldest to newest.
     approvals: Vec<Approval>,
     log: BTreeMap<u64, Line>,
     newest: u64,

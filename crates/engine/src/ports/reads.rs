@@ -104,9 +104,9 @@ pub struct Listing {
     pub parent: Option<SessionId>,
     /// Only sessions without a parent.
     pub roots: bool,
-    /// Inclusive.
+    /// Sessions updated at this time match.
     pub updated_since: Option<Millis>,
-    /// Exclusive.
+    /// Sessions updated at this time do not match.
     pub updated_before: Option<Millis>,
     /// Only sessions that are not archived.
     pub unarchived: bool,
@@ -142,9 +142,9 @@ pub struct Stretch {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Oldest first.
+    /// From oldest to newest.
     Forward,
-    /// Newest first.
+    /// From newest to oldest.
     Backward,
 }
 
@@ -154,7 +154,7 @@ pub struct Record {
     pub place: Cursor,
     /// The message's JSON.
     pub info: String,
-    /// Ordered by id.
+    /// Sorted by part id.
     pub parts: Vec<PartRecord>,
 }
 
@@ -226,9 +226,9 @@ pub struct OpenPrompt {
 /// A range of log positions.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Exclusive.
+    /// Exclusive lower bound.
     pub after: u64,
-    /// Inclusive.
+    /// Inclusive upper bound.
     pub upto: u64,
     pub directory: Option<Arc<str>>,
     /// Maximum number of events.

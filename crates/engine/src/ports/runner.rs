@@ -115,7 +115,6 @@ pub enum Unresolved {
     /// The agent does not exist.
     #[error("agent \"{name}\" does not exist; known agents: {known}")]
     Agent {
-        /// As requested.
         name: String,
         /// The names of existing agents.
         known: String,
@@ -123,7 +122,6 @@ pub enum Unresolved {
     /// The model does not exist or cannot be called.
     #[error("model \"{name}\" cannot be used: {reason}; models that can: {known}")]
     Model {
-        /// As requested.
         name: String,
         /// The cause, and how to fix it.
         reason: String,
@@ -133,17 +131,13 @@ pub enum Unresolved {
     /// The slash command does not exist.
     #[error("command \"{name}\" does not exist; known commands: {known}")]
     Command {
-        /// As requested.
         name: String,
         /// The names of existing commands.
         known: String,
     },
     /// The slash command cannot be run with these arguments.
     #[error("command \"{name}\" cannot be run: {message}")]
-    Unusable {
-        name: String,
-        message: String,
-    },
+    Unusable { name: String, message: String },
     /// The configuration of the session's directory is invalid.
     #[error("the configuration of {directory} cannot be used: {message}")]
     Configuration {

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Edit(Edit, oneshot::Sender<Result<(), Error>>),
     /// Revert the conversation and its file changes from a message or part on.
     Revert(MessageId, Option<PartId>, oneshot::Sender<Result<Session, Error>>),
-    /// Undo a revert.
+    /// Undo the session's revert.
     Unrevert(oneshot::Sender<Result<Session, Error>>),
     /// A child's prompt has ended.
     ChildEnded(ChildWork),
@@ -79,8 +79,6 @@ pub(crate) type ChildWork = (SessionId, MessageId);
 pub(crate) enum Edit {
     /// Remove a message with its parts.
     RemoveMessage(MessageId),
-    /// Replace a part.
     ReplacePart(Box<Part>),
-    /// Remove a part.
     RemovePart(MessageId, PartId),
 }

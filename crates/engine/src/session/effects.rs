@@ -150,8 +150,9 @@ impl Actor {
     fn start_nobody(&mut self, number: Run, prompt: MessageId) {
         tracing::error!(session = %self.session.id, %prompt, "an accepted prompt has no runner; ending its turn with an error");
         let (_, inbox) = mpsc::channel(MAX_CALLS);
-        let task =
-            tokio::spawn(async { TurnEnd::Error(MessageError::unknown("no agent is available for this prompt")) });
+        let task = tokio::spawn(async {
+            TurnEnd::Error(MessageError::unknown("no agent is available for this prompt"))
+        });
         let model = protocol::message::ModelRef::new("unknown", "unknown");
         let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
         let cancel = CancellationToken::new();

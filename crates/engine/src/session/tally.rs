@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// Used resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
-    /// In US dollars.
+    /// Cost in US dollars.
     pub cost: Number,
     /// Input, output, reasoning and cache tokens.
     pub tokens: u64,
@@ -27,7 +27,7 @@ impl Used {
         Self { cost, tokens: parts.into_iter().fold(0, u64::saturating_add), steps: 0 }
     }
 
-    /// The sum.
+    /// Adds two amounts.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.cost += other.cost;

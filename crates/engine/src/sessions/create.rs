@@ -32,7 +32,7 @@ const NOUNS: [&str; 24] = [
 /// The directory and project of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// Absolute path.
+    /// An absolute path.
     pub directory: String,
     pub project: String,
     /// The directory relative to the worktree.

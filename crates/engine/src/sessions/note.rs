@@ -20,7 +20,8 @@ impl Sessions {
         let texts = icon.chain(start).chain([&newer.name]).flatten();
         let length: usize = texts.map(String::len).sum();
         if length > MAX_NOTE {
-            let message = format!("name, icon and start command have {length} bytes together; the limit is {MAX_NOTE}");
+            let message =
+                format!("name, icon and start command have {length} bytes together; the limit is {MAX_NOTE}");
             return Err(Error::Invalid(message));
         }
         Ok(self.shared.log.note(project, newer).await?)

@@ -1,4 +1,4 @@
-//! What a runner adds to a turn by itself: messages that continue it, summaries, changes, structured answers.
+//! Things that a runner adds to a turn: messages that continue it, summaries, changes, structured answers.
 
 use engine::{ports::ChildSpec, ports::Page, session::Turn};
 use protocol::{
@@ -33,7 +33,7 @@ async fn summarise(turn: &Turn) {
     turn.emit(finish(Finish::Stop)).await;
 }
 
-/// A turn that is summarised half way.
+/// A turn that is summarised half-way.
 async fn long(turn: Turn) -> TurnEnd {
     step(&turn, "looking", Finish::ToolCalls).await;
     turn.emit(request()).await;
@@ -65,7 +65,7 @@ async fn a_turn_that_is_summarised_half_way_tells_its_story() {
     ");
 }
 
-/// Who answers whom, by position, and what continues what.
+/// The message that each answer and each continuation belongs to, by position.
 fn family(messages: &[MessageWithParts]) -> String {
     let place = |id: &MessageId| messages.iter().position(|message| message.info.id() == id).unwrap();
     let line = |message: &MessageWithParts| match &message.info {
@@ -172,7 +172,7 @@ async fn a_crash_in_a_summary_leaves_nothing_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_noted_with_the_prompt_and_the_session() {
+async fn changed_files_are_recorded_with_the_prompt_and_the_session() {
     let mut world = World::new().await;
     let session = world.session().await;
     let diff = |file: &str, additions, deletions| FileDiff {
@@ -219,7 +219,7 @@ async fn a_structured_answer_is_kept_with_its_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_title_given_by_a_person_during_the_turn_stays() {
+async fn a_title_set_by_the_user_during_the_turn_stays() {
     let world = World::new().await;
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
@@ -237,7 +237,7 @@ async fn a_title_given_by_a_person_during_the_turn_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_joins_is_answered_by_whom_it_asked_for() {
+async fn a_prompt_that_joins_is_answered_by_the_agent_it_names() {
     let world = World::new().await;
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
@@ -266,7 +266,7 @@ async fn a_prompt_that_joins_is_answered_by_whom_it_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_keeps_what_continues_what() {
+async fn a_fork_keeps_the_links_of_continuations() {
     let world = World::new().await;
     let session = world.session().await;
     world.script(long);

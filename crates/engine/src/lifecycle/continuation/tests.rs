@@ -36,7 +36,7 @@ fn is_on(verdict: &Verdict) -> bool {
 }
 
 #[test]
-fn only_something_left_to_do_makes_a_turn_go_on() {
+fn only_unfinished_todos_continue_a_turn() {
     let fresh = Continuation::default();
     assert_eq!(verdict(&fresh, GOOD, &[]), Verdict::Rest);
     assert_eq!(verdict(&fresh, GOOD, &["completed", "cancelled", "deleted"]), Verdict::Rest);
@@ -47,7 +47,7 @@ fn only_something_left_to_do_makes_a_turn_go_on() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named() {
+fn every_obstacle_has_its_stop_reason() {
     let fresh = Continuation::default();
     let stop = |ending, statuses: &[&str]| match verdict(&fresh, ending, statuses) {
         Verdict::Stop(reason) => reason,
@@ -112,7 +112,7 @@ fn bounds_end_an_episode() {
 }
 
 #[test]
-fn to_and_fro_is_no_progress() {
+fn reopening_a_todo_is_no_progress() {
     let churn = [["pending", "in_progress"], ["in_progress", "pending"]];
     let churn = churn.iter().cycle().map(|list| todos(list));
     assert_eq!(play(&on(), churn, 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));

@@ -53,7 +53,9 @@ mod as_message {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UserMessage, D::Error> {
         match Message::deserialize(from)? {
             Message::User(message) => Ok(*message),
-            Message::Assistant(_) => Err(de::Error::custom("a hook cannot change a prompt into an assistant message")),
+            Message::Assistant(_) => {
+                Err(de::Error::custom("a hook cannot change a prompt into an assistant message"))
+            }
         }
     }
 }
@@ -131,7 +133,7 @@ pub struct PermissionAsk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionTime {
-    /// When the permission was asked.
+    /// Time at which the permission was asked.
     pub created: Millis,
 }
 

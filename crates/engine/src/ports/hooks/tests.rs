@@ -197,7 +197,7 @@ fn a_prompt_cannot_become_an_answer() {
 }
 
 #[test]
-fn nobody_wants_anything_and_changes_nothing() {
+fn no_hooks_want_nothing_and_change_nothing() {
     assert!(HookPoint::ALL.iter().all(|point| !NoHooks.wants(*point)));
     let text = Text { text: "as it was".into() };
     let input = TextComplete { session_id: session(), message_id: message(), part_id: part() };
