@@ -81,7 +81,7 @@ impl Tables {
             return Err(Error::new(
                 Failure::Conflict,
                 format!(
-                    "session {} has {head} events, the writer believed {}",
+                    "session {} has {head} events, the writer expected {}",
                     commit.session, commit.expected
                 ),
             ));
