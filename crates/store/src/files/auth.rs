@@ -141,7 +141,7 @@ impl AuthFile {
             match serde_json::from_str::<Map<String, Value>>(content.reveal()) {
                 Ok(written) => return Ok(understood(written, Some(source), warnings)),
                 Err(_) => {
-                    warnings.push(Problem::about(&source, None, "the text is not a JSON map; ignoring it"))
+                    warnings.push(Problem::about(&source, None, "the text is not a JSON map; ignoring it"));
                 }
             }
         }
