@@ -9,7 +9,7 @@ use crate::ports::{self, Unresolved};
 pub enum Error {
     #[error("{kind} not found: {id}")]
     NotFound {
-        /// `Session`, `Message` or `Part`.
+        /// `Session`, `Message`, `Part` or `Turn`.
         kind: &'static str,
         id: String,
     },

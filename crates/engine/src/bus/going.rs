@@ -31,14 +31,14 @@ pub(super) struct Going {
 
 impl Going {
     pub(super) fn note(&mut self, place: &Place, event: &EventBody) {
-        let said = || (place.clone(), event.clone());
+        let entry = || (place.clone(), event.clone());
         match event {
-            EventBody::SessionStatus(it) => self.status(it, said()),
+            EventBody::SessionStatus(it) => self.status(it, entry()),
             EventBody::PermissionAsked(it) => {
-                self.requests.insert(it.id.to_string(), said());
+                self.requests.insert(it.id.to_string(), entry());
             }
             EventBody::QuestionAsked(it) => {
-                self.requests.insert(it.id.to_string(), said());
+                self.requests.insert(it.id.to_string(), entry());
             }
             EventBody::PermissionReplied(it) => self.answered(it.request_id.as_str()),
             EventBody::QuestionReplied(it) => self.answered(it.request_id.as_str()),
@@ -55,19 +55,19 @@ impl Going {
         }
     }
 
-    fn status(&mut self, change: &StatusChanged, said: (Place, EventBody)) {
+    fn status(&mut self, change: &StatusChanged, entry: (Place, EventBody)) {
         let (session, is_idle) = (&change.session_id, change.status.is_idle());
         self.statuses.remove(session);
         self.unheard.remove(session);
         if !is_idle {
-            self.statuses.insert(session.clone(), said);
+            self.statuses.insert(session.clone(), entry);
             return;
         }
         // Recovery may end a turn of a dead server after the first clients have connected. Clients that connect
         // later have missed that idle, so it counts as unheard too.
         let left_busy = self.left_busy.remove(session);
         if self.is_alone || left_busy {
-            self.unheard.insert(session.clone(), said);
+            self.unheard.insert(session.clone(), entry);
         }
     }
 

@@ -78,7 +78,7 @@ points! {
     SmallModel = "experimental.provider.small_model",
     /// The conversation is about to be summarised.
     SessionCompacting = "experimental.session.compacting",
-    /// The conversation was summarised and the turn is about to go on.
+    /// The conversation was summarised and the turn is about to continue.
     CompactionAutocontinue = "experimental.compaction.autocontinue",
     /// A text part of an answer has ended.
     TextComplete = "experimental.text.complete",
@@ -131,7 +131,7 @@ macro_rules! each_hook {
             small_model(SmallModel, SmallModel, SmallModelChoice);
             /// Changes the prompt that summarises the conversation.
             session_compacting(SessionCompacting, Compacting, CompactionPrompt);
-            /// Decides whether the turn goes on after the conversation was summarised.
+            /// Decides whether the turn continues after the conversation was summarised.
             compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
             /// Changes a text part of an answer before its final version is stored.
             text_complete(TextComplete, TextComplete, Text);

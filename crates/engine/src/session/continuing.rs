@@ -158,8 +158,8 @@ impl Actor {
 
     pub(super) async fn hooks_answered(&mut self, next: Next) {
         let Some(Pause::Hooks(run, _)) = self.pause.take() else { return };
-        let wish = next.text.filter(|text| !text.trim().is_empty());
-        let goes_on = match wish {
+        let prompt = next.text.filter(|text| !text.trim().is_empty());
+        let goes_on = match prompt {
             Some(text) if text.len() > MAX_NEXT => {
                 tracing::warn!(session = %self.session.id, bytes = text.len(), "ignoring a hook's continuation: its text is too long");
                 false
@@ -232,8 +232,8 @@ impl Actor {
         let part =
             TextPart { text, synthetic: Some(true), metadata: Some(mark.metadata()), ..TextPart::default() };
         let shared = self.sessions.shared.clone();
-        let said = AgentEvent::Continued(vec![PartBody::Text(part)]);
-        let events = transcript.apply(said, &mut self.session, &shared.mint);
+        let report = AgentEvent::Continued(vec![PartBody::Text(part)]);
+        let events = transcript.apply(report, &mut self.session, &shared.mint);
         self.latest = self.latest.max(transcript.latest());
         self.session.continuation.get_or_insert_default().episode = Some(episode);
         self.push_session();

@@ -338,8 +338,8 @@ impl Turn {
             (&mut found, self.preface.as_ref().filter(|_| *id == self.prompt))
             && let Some(first) = message.parts.first()
         {
-            let told = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
-            let part = Part { body: PartBody::Text(told), ..first.clone() };
+            let preface_part = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
+            let part = Part { body: PartBody::Text(preface_part), ..first.clone() };
             message.parts.insert(0, part);
         }
         Ok(found)

@@ -109,8 +109,8 @@ impl Sessions {
 
     /// Checks that `child` is a descendant of `parent`: a session may only prompt its own descendants.
     async fn check_descent(&self, parent: &Session, child: SessionId) -> Result<SessionId, Error> {
-        let stranger = || Error::Invalid(format!("task {child} was not started by this session"));
-        let mut above = self.get(&child).await.map_err(|_| stranger())?.parent_id;
+        let not_started_here = || Error::Invalid(format!("task {child} was not started by this session"));
+        let mut above = self.get(&child).await.map_err(|_| not_started_here())?.parent_id;
         for _ in 0..MAX_DEPTH {
             match above {
                 Some(id) if id == parent.id => return Ok(child),
@@ -118,7 +118,7 @@ impl Sessions {
                 None => break,
             }
         }
-        Err(stranger())
+        Err(not_started_here())
     }
 
     /// Limits the depth, so that a model cannot start subagents from subagents forever.

@@ -50,11 +50,11 @@ impl Sessions {
         }
         let newest = self.head(id).await?.saturating_sub(NEWEST);
         let events = self.events(id, newest, usize::try_from(NEWEST).unwrap_or(usize::MAX)).await?;
-        let told = events.iter().rev().find_map(|(_, event)| match &event.body {
+        let logged = events.iter().rev().find_map(|(_, event)| match &event.body {
             EventBody::PromptEnded(it) if it.message_id == *prompt => Some(it.reason),
             _ => None,
         });
-        Ok(told.or_else(|| shown(last?)))
+        Ok(logged.or_else(|| shown(last?)))
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_turn_that_is_summarised_half_way_tells_its_story() {
     insta::assert_snapshot!(story[start..].join(" · "), @"prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · compaction · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · text · session.compacted · assistant[-] · step-start · text · message.part.delta · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
     user, continues 0
     summary of 2 by compaction on small
@@ -71,7 +71,7 @@ fn family(messages: &[MessageWithParts]) -> String {
     let line = |message: &MessageWithParts| match &message.info {
         Message::User(it) => {
             let of =
-                it.continues().map_or("a person".to_owned(), |asked| format!("continues {}", place(&asked)));
+                it.continues().map_or("prompt".to_owned(), |asked| format!("continues {}", place(&asked)));
             format!("user, {of}")
         }
         Message::Assistant(it) => {
@@ -144,7 +144,7 @@ async fn an_abort_before_the_continuation_is_answered_answers_it() {
     insta::assert_snapshot!(&story[story.find("assistant").unwrap()..], @"assistant[-] · step-start · assistant[-,done] · user · compaction · assistant[-,done,error] · session.error · prompt.ended(aborted) · IDLE(aborted) · session.idle");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
     user, continues 0
     answer of 2 by build on model
@@ -258,9 +258,9 @@ async fn a_prompt_that_joins_is_answered_by_the_agent_it_names() {
     joined.end.unwrap().await.unwrap();
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
-    user, a person
+    user, prompt
     answer of 2 by plan on other
     ");
 }

@@ -46,7 +46,7 @@ fn todos(statuses: &[&str]) -> AgentEvent {
     AgentEvent::Todos(statuses.iter().map(todo).collect())
 }
 
-/// Sets the todo list and says something.
+/// Sets the todo list and emits a text.
 async fn list(turn: Turn, statuses: &[&str]) -> TurnEnd {
     turn.emit(todos(statuses)).await;
     say(turn, "so far").await
@@ -87,7 +87,7 @@ async fn a_turn_with_open_todos_goes_on_until_they_are_done() {
         say(turn, "all done").await
     });
     let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
-    assert_eq!(answer.parts[1].text(), Some("all done"), "whoever waits gets the last word");
+    assert_eq!(answer.parts[1].text(), Some("all done"), "a waiting caller gets the last answer");
     world.drain();
     assert_eq!(tale(&world, &session).join(", "), "busy, on 1, on 2, idle completed");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
@@ -388,7 +388,7 @@ async fn a_requested_summary_is_not_continued() {
     world.drain();
     assert_eq!(tale(&world, &session).join(", "), "busy, idle completed");
     let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
-    assert_eq!(stored.stopped, Some(StopReason::Blocked), "it is no word of a person");
+    assert_eq!(stored.stopped, Some(StopReason::Blocked), "a summary does not start an episode");
 }
 
 #[tokio::test(start_paused = true)]

@@ -260,7 +260,7 @@ async fn a_hook_may_leave_a_permission_to_the_user() {
     let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     let EventBody::PermissionAsked(request) = asked.body else { panic!("not asked") };
     let shown = heard.lock().unwrap().join("");
-    assert!(shown.contains(request.id.as_str()), "hooks and people see the same id: {shown}");
+    assert!(shown.contains(request.id.as_str()), "hooks and clients see the same id: {shown}");
     world
         .sessions
         .reply_permission(&request.id, protocol::request::PermissionReply::Once, None)

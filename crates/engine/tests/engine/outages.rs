@@ -167,7 +167,7 @@ async fn a_prompt_whose_start_could_not_be_stored_is_run_later() {
     world.memory.faults().pass(1); // the prompt itself
     world.memory.faults().next(20, Fault::Refuse(Failure::Full));
     let waits = world.sessions.prompt(&session.id, PromptInput::text("x")).await;
-    assert!(is_full(&waits), "nobody waits for the disk: {waits:?}");
+    assert!(is_full(&waits), "callers do not wait for the disk: {waits:?}");
     world.until_idle(&session).await;
     let story = world.story(&session.id);
     assert_eq!(story[story.len() - 3..], ["prompt.ended(completed)", "IDLE(completed)", "session.idle"]);

@@ -86,9 +86,9 @@ fn of_project(environment: &Environment, site: &Site) -> Result<PathBuf, Unchang
 }
 
 fn of_user(environment: &Environment) -> Result<PathBuf, Unchanged> {
-    let homeless =
+    let no_home =
         || Unchanged::Refused("the user's configuration directory is unknown: HOME is not set".into());
-    let directory = environment.config_dir().ok_or_else(homeless)?;
+    let directory = environment.config_dir().ok_or_else(no_home)?;
     Ok(existing(&directory).unwrap_or_else(|| directory.join(NEW)))
 }
 

@@ -12,7 +12,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 pub struct Guard {
     /// True if the user trusts the directory.
     pub trusted: bool,
-    /// The user's id. Files that belong to anyone else but root are never trusted.
+    /// The user's id. Files of any other user but root are never trusted.
     pub user: u32,
     /// Providers that the user has logged in to.
     pub logins: BTreeSet<String>,

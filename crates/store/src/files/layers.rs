@@ -7,9 +7,9 @@
 //! 2. the file that `OPENCODE_CONFIG` names
 //! 3. `opencode.json` and `opencode.jsonc` of the project, from the worktree's root down to the directory
 //! 4. configuration directories: the user's; each `.opencode` from the directory up to the worktree, so that
-//!    outer ones go on top of inner ones; `~/.opencode`; the one that `OPENCODE_CONFIG_DIR` names. Of each its
-//!    `opencode.json` and `opencode.jsonc` (of the user's not again), then its commands, agents, modes and
-//!    plugins
+//!    outer ones override inner ones; `~/.opencode`; the one that `OPENCODE_CONFIG_DIR` names. Each contributes its
+//!    `opencode.json` and `opencode.jsonc` (except the user's, which is already read), then its commands, agents,
+//!    modes and plugins
 //! 5. `OPENCODE_CONFIG_CONTENT`
 //! 6. the administrator's directory, `/etc/opencode`
 //! 7. `OPENCODE_PERMISSION`; `OPENCODE_DISABLE_AUTOCOMPACT`, `OPENCODE_DISABLE_PRUNE`

@@ -106,7 +106,7 @@ impl Monitor {
             }
             Effect::Continue { run } => {
                 if self.consulted.is_none() || *run <= self.last_run || self.interrupted {
-                    return Err(format!("run {run} goes on and nobody was asked"));
+                    return Err(format!("run {run} continues without a consultation"));
                 }
                 self.run(*run);
             }

@@ -52,8 +52,8 @@ impl Loader<'_> {
         let own = self.own_providers.get_or_init(|| own_providers(self.environment, self.site, self.guard));
         let mut parts = withhold::withhold(layer, &held, self.guard, own);
         withhold::complete(layer, &held);
-        let told = |key: &String| parts.iter().any(|part| withhold::is_within(key, &part.key));
-        let held: Vec<String> = held.into_iter().filter(|key| !told(key)).collect();
+        let is_listed = |key: &String| parts.iter().any(|part| withhold::is_within(key, &part.key));
+        let held: Vec<String> = held.into_iter().filter(|key| !is_listed(key)).collect();
         parts.extend(held.into_iter().map(|key| Part { key, kind: WithheldKind::Placeholder }));
         for part in parts {
             self.hold_back(file, reason, part);
