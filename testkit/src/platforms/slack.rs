@@ -53,7 +53,7 @@ const TEAM: &str = "T1";
 const MENTION: &str = "@baton";
 const COMMAND: &str = "/baton";
 
-/// The strictness and the state of the fake.
+/// Tokens, limits and missing features of the fake.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Options {
