@@ -24,7 +24,7 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
     let refused = |reason: String| Fault::Refused(format!("invalid API address: {reason}"));
     let url = Url::parse(address).map_err(|error| refused(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refused("// or https://".to_owned()));
+        return Err(refused("it must begin with http:// or https://".to_owned()));
     }
     reqwest::Client::builder()
         .tls_backend_preconfigured(client::tls::config(&url).map_err(|error| refused(error.to_string()))?)
