@@ -1,4 +1,4 @@
-//! What couriers promise, with a service that writes down what is done to it.
+//! Tests of couriers with a service that records its calls.
 
 use std::{collections::VecDeque, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     words::LATE,
 };
 
-/// A service that does what it is asked, unless a fault is planned, and writes it down.
+/// A service that succeeds unless a fault is planned, and records every call.
 struct Service {
     done: watch::Sender<Vec<String>>,
     faults: Mutex<VecDeque<Fault>>,
@@ -37,7 +37,7 @@ impl Service {
         fault.map_or(Ok(result), Err)
     }
 
-    /// Everything that was done, once the last of it was.
+    /// Waits until `last` was done, and returns everything done so far.
     async fn until(&self, last: &str) -> Vec<String> {
         let mut done = self.done.subscribe();
         let waiting = done.wait_for(|done| done.last().is_some_and(|it| it == last));
@@ -199,7 +199,7 @@ async fn a_status_is_edited_and_taken_back() {
     world.service.until("edit a -> b").await;
     world.couriers.show(&place(), Showing::default());
     world.service.until("remove a").await;
-    // The courier goes, and comes back when there is something to do.
+    // The courier ends, and a new one starts when there is work.
     world.say(&["one"]).await;
     world.service.until("send one").await;
 }

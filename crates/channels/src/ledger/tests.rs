@@ -1,4 +1,4 @@
-//! What the ledger promises, on a real file.
+//! Tests of the ledger on a real file.
 
 use std::{
     collections::BTreeSet,
@@ -37,7 +37,7 @@ impl World {
 }
 
 impl Ledger {
-    /// Lets changes of a table fail the way they do on a full disk, which undoes everything in the transaction.
+    /// Makes changes of a table fail as on a full disk, which rolls back the whole transaction.
     pub(crate) async fn refuse(&self, change: &str, table: &str, when: &str) {
         let name = format!("refuse_{}_{table}", change.to_lowercase());
         let trigger = format!(
@@ -47,7 +47,7 @@ impl Ledger {
         self.with(move |tables| Ok(tables.execute_batch(&trigger)?)).await.unwrap();
     }
 
-    /// There is space again.
+    /// Ends the failures of [`Ledger::refuse`].
     pub(crate) async fn relent(&self) {
         let drop_all = |tables: &Connection| {
             let mut query = tables.prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger'")?;
@@ -57,7 +57,7 @@ impl Ledger {
                 .iter()
                 .try_for_each(|name| tables.execute_batch(&format!("DROP TRIGGER temp.{name}")))?)
         };
-        // It may share a commit with something that is refused.
+        // It may share a commit with a change that is refused.
         while let Err(error) = self.with(drop_all).await {
             assert!(matches!(error, Error::Undone), "{error}");
         }
@@ -163,7 +163,7 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
     let posts = vec![Post::text("one"), Post::text("two"), Post::text("three")];
     let ids = ledger.say(&place(), posts).await.unwrap();
     ledger.hold(ids[0], ledger.now()).await.unwrap();
-    // The service took this one, and then changed its mind.
+    // The service accepted this post and later reported it as undelivered.
     let taken = Sent("9".into());
     let change = async || ledger.hold_sent(&place(), &taken, ledger.now()).await.unwrap();
     assert_eq!(change().await, Held::Unknown);
@@ -172,7 +172,7 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
     ledger.sent(ids[1], taken.clone()).await.unwrap();
     assert_eq!(change().await, Held::Yes);
     assert_eq!(change().await, Held::Unknown);
-    // A day is long enough to forget what was said, but not what was not.
+    // After a day the ledger forgets sent posts, but not held ones.
     world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
     assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "what was said is forgotten");
@@ -199,7 +199,7 @@ async fn what_is_refused_while_the_person_writes_is_not_held() {
     assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
     ledger.sent(ids[0], Sent("9".into())).await.unwrap();
     assert_eq!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap(), Held::Due);
-    // What never is answered is held for a while, and not forever.
+    // A post for a user who never writes is held for a while, not forever.
     ledger.hold(ids[0], ledger.now() + 1).await.unwrap();
     world.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[1], Sent("10".into())).await.unwrap();
@@ -251,7 +251,7 @@ async fn a_request_is_shown_once_and_settled_once() {
 async fn a_code_lets_one_person_in_and_guessing_is_made_hard() {
     let world = World::new();
     let ledger = world.open();
-    // A code can be made while the gateway runs.
+    // A code can be created while the gateway runs.
     let visitor = Ledger::visit(&world.path(), world.clock()).unwrap();
     let code = visitor.new_code(true).await.unwrap();
     let roles = Roles { prompt: true, approve: true };
@@ -296,7 +296,7 @@ async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
 async fn who_is_told_that_it_failed_finds_nothing_of_it() {
     let ledger = World::new().open();
     ledger.refuse("INSERT", "updates", "NEW.name = 'b'").await;
-    // While the thread waits for this, the others come together.
+    // While the thread is blocked here, the other jobs gather.
     let (go_on, gate) = std::sync::mpsc::channel::<()>();
     let holding = ledger.with(move |_| {
         gate.recv().unwrap();

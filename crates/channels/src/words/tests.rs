@@ -1,4 +1,4 @@
-//! How it reads.
+//! The texts as users read them.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn what_became_of_a_request_is_short() {
     let request = permission_of(&json!({ "command": "git push" }), &[]);
     let said = Decision::Said { by: "Ada", answer: "allowed once" };
     assert_eq!(permission_outcome(&request, said), "🔐 bash `git push`: allowed once (Ada).");
-    assert_eq!(permission_outcome(&request, Decision::Elsewhere), "🔐 bash `git push`: settled elsewhere.");
+    assert_eq!(permission_outcome(&request, Decision::Elsewhere), "🔐 bash `git push`: no longer needs an answer.");
     let request = question_of(&json!([{ "question": "Which?", "header": "", "options": [] }]));
     let said = Decision::Said { by: "Ada", answer: "Blue" };
     assert_eq!(question_outcome(&request, 0, said), "❓ Which?\n✅ Blue (Ada)");
@@ -119,7 +119,7 @@ fn every_ending_has_its_words() {
     The provider demo does not accept the server's key. No key.
     Something went wrong; the server did not say what.
     Stopped, because it took longer than 5 min.
-    I lost the server before the answer was complete. It may still be working; /last shows the answer when it is there.
+    I lost the connection to the server before the answer was complete. The agent may still work; /last shows the answer when it is there.
     ");
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");

@@ -1,4 +1,4 @@
-//! Listening by the Events API.
+//! Receiving by the Events API.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn room() -> Room {
     .await
 }
 
-/// A listener that hands calls to the adapter; the first `stumbles` it cannot take.
+/// A listener that passes calls to the adapter, except for the first `stumbles`.
 async fn called(mut room: Room, stumbles: usize) -> Room {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/slack", listener.local_addr().unwrap());
@@ -65,7 +65,7 @@ async fn answer(slack: &Slack, inbox: &Inbox, method: Method, headers: HeaderMap
     (status, [("content-type", mime)], body).into_response()
 }
 
-/// A call that somebody makes by hand.
+/// Makes a call with the given timestamp and signature.
 async fn call(room: &Room, body: &str, moment: i64, tag: &str) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", "application/json".parse().unwrap());

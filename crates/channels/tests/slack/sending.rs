@@ -1,4 +1,4 @@
-//! Speaking.
+//! Sending.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn a_post_is_said_changed_and_taken_back() {
     assert_eq!((shown.text.as_str(), shown.buttons.len(), shown.before.len()), ("Allowed.", 0, 1));
     room.slack.remove(&chat, &sent).await.unwrap();
     assert!(room.fake.stage().state().messages[0].is_removed);
-    // Twice is no fault: it is gone.
+    // Deleting a message again is not a fault.
     room.slack.remove(&chat, &sent).await.unwrap();
     room.is_fine();
 }
@@ -90,7 +90,7 @@ async fn a_fault_says_whether_it_may_be_tried_again() {
     assert!(matches!(faults[1], Fault::Unreachable(_)), "{faults:?}");
     assert!(matches!(faults[2], Fault::Uncertain(_)), "{faults:?}");
     assert!(matches!(faults[3], Fault::Uncertain(_)), "{faults:?}");
-    // Only what was cut was done.
+    // Only the call whose connection was cut was carried out.
     assert_eq!(room.fake.stage().state().messages.len(), 1);
     assert!(!format!("{faults:?}").contains("xoxb"));
 }
@@ -127,7 +127,7 @@ async fn work_is_shown_in_the_thread_or_below_the_message() {
     room.slack.typing(&chat, Some(&message), "is reading…").await.unwrap();
     assert_eq!(room.fake.status("C1", &root), "is thinking…");
     assert_eq!(room.fake.status("D1", &message), "is reading…");
-    // A later message takes the status with it.
+    // A later message moves the status.
     let later = room.say("D1", None, "and this");
     room.slack.typing(&chat, Some(&later), "is reading…").await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Listening by Socket Mode.
+//! Receiving by Socket Mode.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ async fn what_is_delivered_twice_is_taken_once() {
 async fn a_warning_brings_a_new_connection_before_the_old_one_goes() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.disconnect();
-    // The fake closes the old connection once there is a new one, and not before.
+    // The fake closes the old connection only after there is a new one.
     room.until("another connection", |_, state| state.calls["apps.connections.open"] == 2).await;
     room.say("D1", None, "in between");
     assert_eq!(said(&room.next().await), "in between");
@@ -137,7 +137,7 @@ async fn buttons_commands_and_slacks_own_stop_arrive() {
     let command = room.next().await;
     assert_eq!((command.place.clone(), said(&command)), (place("C1", None), "what is new?"));
     room.fake.stop("C1", Some(&ts));
-    // The newest in the thread, which is the stop.
+    // The newest update in the thread is the stop.
     assert_eq!(room.next().await.content, Content::Stopped);
     let names: BTreeSet<String> = [&thread, &command.place].iter().map(ToString::to_string).collect();
     assert_eq!(names.len(), 2);
@@ -167,7 +167,7 @@ async fn files_are_fetched_with_the_token_and_only_from_slack() {
     assert_eq!(room.slack.download(&file, 5).await.unwrap(), "hello");
     let fault = room.slack.download(&file, 4).await.unwrap_err();
     assert!(matches!(fault, Fault::Refused(_)), "{fault}");
-    // Somebody else's server, to which the token must not go; it would be asked, and say so.
+    // Another server, which must not receive the token; it would record the call.
     let elsewhere = Room::new(Options::default()).await;
     file.reference = format!("{}/api/auth.test", elsewhere.fake.url());
     let fault = room.slack.download(&file, 100).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What the agent asks, and how it is answered.
+//! Requests of the agent and their answers.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn colours(multiple: bool, custom: bool) -> Value {
     })
 }
 
-/// A turn that asks something, and the world in which it does.
+/// Starts a turn that asks questions.
 async fn asked(world: &mut World, questions: &Value) -> Prompt {
     let prompt = world.prompt("paint it").await;
     world.server.busy(&prompt.session);
@@ -58,7 +58,7 @@ async fn a_button_answers_a_question_once() {
     let call = world.server.called("POST /question/que_1/reply").await;
     assert!(call.ends_with(r#"{"answers":[["Red"]]}"#), "{call}");
     let late = world.tap(&ada(), &button(&post, "Blue")).await;
-    assert_eq!(late.as_deref(), Some("That was settled already."));
+    assert_eq!(late.as_deref(), Some("That request is already closed."));
     assert_eq!(world.server.calls("POST /question"), 1);
 }
 
@@ -113,7 +113,7 @@ async fn a_command_is_never_an_answer() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.say("/status").await;
-    world.heard("1 request waits for your answer").await;
+    world.heard("1 request waits for an answer").await;
     world.say("/dance").await;
     world.heard("There is no command /dance").await;
     world.say("/cancel").await;
@@ -162,7 +162,7 @@ async fn a_permission_can_be_answered_in_words_and_other_words_are_a_prompt() {
     world.server.ask_permission("per_1", &prompt.session, "rm -rf build");
     world.heard("rm -rf build").await;
     world.say("why is that needed?").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     world.say("no").await;
     let call = world.server.called("POST /permission/per_1/reply").await;
     assert!(call.contains(r#""reply":"reject""#), "{call}");
@@ -182,14 +182,14 @@ async fn only_who_may_approve_decides_about_permissions() {
     world.server.ask_permission("per_1", &prompt.session, "make");
     let post = world.heard("make").await;
     let refused = world.tap(&ada(), &button(&post, "Once")).await;
-    assert_eq!(refused.as_deref(), Some("You may not decide this."));
+    assert_eq!(refused.as_deref(), Some("You cannot decide this: another user has to answer."));
     world.say("yes").await;
-    world.heard("You may not decide about permissions.").await;
+    world.heard("You do not have the right to answer permission requests.").await;
     world.say_as(&place(), &bob(), "build it all").await;
-    world.heard("You may decide what I ask, but not give me work.").await;
+    world.heard("You may answer requests, but not send prompts.").await;
     let stranger = Sender { id: "eve".into(), name: "Eve".into() };
     let refused = world.tap(&stranger, &button(&post, "Once")).await;
-    assert_eq!(refused.as_deref(), Some("You may not decide this."));
+    assert_eq!(refused.as_deref(), Some("You have no access, so you cannot decide this."));
     assert_eq!(world.server.calls("POST /permission"), 0);
     assert_eq!(world.tap(&bob(), &button(&post, "Once")).await, None);
     world.server.called("POST /permission/per_1/reply").await;
@@ -200,10 +200,10 @@ async fn what_was_settled_elsewhere_says_so() {
     let mut world = World::new().await;
     let prompt = asked(&mut world, &json!([colours(false, true)])).await;
     world.server.settle_question("que_1", &prompt.session);
-    let post = world.heard("Settled elsewhere.").await;
+    let post = world.heard("No longer needs an answer.").await;
     assert!(post.buttons.is_empty());
     world.say("2").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     assert_eq!(world.server.calls("POST /question"), 0);
 }
 
@@ -213,8 +213,8 @@ async fn an_answer_that_comes_too_late_is_told_so_kindly() {
     asked(&mut world, &json!([colours(false, true)])).await;
     world.server.lose_request("que_1");
     world.say("2").await;
-    world.heard("That was settled already, so your answer was not needed.").await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("That request is already closed, so your answer was not used.").await;
+    world.heard("No longer needs an answer.").await;
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn what_was_settled_while_the_gateway_was_away_does_not_wait_any_more() {
     world.router.stop().await;
     world.server.lose_request("que_1");
     let world = world.crash().await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("No longer needs an answer.").await;
 }
 
 #[tokio::test]

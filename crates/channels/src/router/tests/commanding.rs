@@ -1,4 +1,4 @@
-//! Commands, and who may use them.
+//! Commands and access rights.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn eve() -> Sender {
 async fn nobody_is_let_in_where_nobody_is_named() {
     let mut world = World::with(Setup { allow: Vec::new(), ..Setup::default() }).await;
     world.say("hi").await;
-    world.heard("I do not know you").await;
+    world.heard("You are not on the list of users").await;
     world.say("/status").await;
     world.say("hello?").await;
     world.rest().await;
@@ -32,13 +32,13 @@ async fn a_code_lets_somebody_in_once() {
     world.say("/pair WRONG123").await;
     world.heard("That code is not valid.").await;
     world.say(&format!("/pair {code}")).await;
-    world.heard("Welcome. You can give me work.").await;
+    world.heard("Welcome. You can send prompts").await;
     let prompt = world.prompt("hi").await;
     world.server.busy(&prompt.session);
     world.server.ask_permission("per_1", &prompt.session, "make");
     world.heard("make").await;
     world.say("yes").await;
-    world.heard("You may not decide about permissions.").await;
+    world.heard("You do not have the right to answer permission requests.").await;
     world.say_as(&place(), &eve(), &format!("/pair {code}")).await;
     world.chat.until_count(&place(), "That code is not valid.", 2).await;
 }
@@ -138,9 +138,9 @@ async fn sessions_are_listed_and_chosen() {
     world.rest().await;
     world.server.touch("ses_2", 99);
     world.say("/use 2").await;
-    world.heard("Going on with “Title of ses_2”.").await;
+    world.heard("Continuing “Title of ses_2”.").await;
     world.say("/use ses_1").await;
-    world.heard("Going on with “Title of ses_1”.").await;
+    world.heard("Continuing “Title of ses_1”.").await;
     world.say("/last").await;
     world.chat.until_count(&place(), "first answer", 2).await;
     world.say("/use 9").await;
@@ -157,12 +157,12 @@ async fn a_model_and_an_agent_can_be_chosen_for_a_place() {
     world.say("/model nonsense").await;
     world.heard("There is no model `nonsense`").await;
     world.say("/model demo/large").await;
-    world.heard("From now on: demo/large").await;
+    world.heard("The model is now demo/large.").await;
     world.say("/agent").await;
     let list = world.heard("/agent and a name").await.text;
     assert!(list.contains("build – Does things") && !list.contains("explore"), "{list}");
     world.say("/agent build").await;
-    world.heard("From now on: build").await;
+    world.heard("The agent is now build.").await;
     let prompt = world.prompt("hi").await;
     assert_eq!(prompt.body["model"], json!({ "providerID": "demo", "modelID": "large" }));
     assert_eq!(prompt.body["agent"], "build");
@@ -195,7 +195,7 @@ async fn who_may_only_approve_gives_no_commands() {
     let allow = vec![Person { id: ada().id, prompt: false, approve: true }];
     let mut world = World::with(Setup { allow, ..Setup::default() }).await;
     world.say("/new").await;
-    world.heard("not give me work").await;
+    world.heard("not send prompts").await;
     assert_eq!(world.server.calls("POST"), 0);
 }
 

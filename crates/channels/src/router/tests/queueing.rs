@@ -1,4 +1,4 @@
-//! What comes while the agent works.
+//! Messages that arrive while the agent works.
 
 use serde_json::json;
 
@@ -15,9 +15,9 @@ async fn a_second_message_waits_for_the_first() {
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
     world.say("two").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     world.say("three").await;
-    world.heard("Queued (#2)").await;
+    world.heard("Queued, 2 before it").await;
     assert_eq!(world.server.prompts().len(), 1, "they do not overlap");
     world.server.answer(&first, "first answer");
     let second = world.server.prompt(1).await;
@@ -100,7 +100,7 @@ async fn too_much_is_not_taken() {
     for number in 0..21 {
         world.say(&format!("more {number}")).await;
     }
-    world.heard("20 messages wait already").await;
+    world.heard("20 messages are already waiting").await;
     assert_eq!(world.chat.count(&place(), "Queued"), 20);
 }
 

@@ -1,4 +1,4 @@
-//! From what a person writes to the answer.
+//! From a user's message to the answer.
 
 use serde_json::json;
 
@@ -229,10 +229,10 @@ async fn a_chat_that_becomes_another_takes_along_its_session_its_queue_and_what_
     world.heard("Which colour?").await;
     world.said().await;
     world.say("/status").await;
-    world.heard("Waits for you").await;
+    world.heard("Waiting for an answer").await;
     let new = Place { chat: "8".into(), ..place() };
     world.moved(&place(), &new).await;
-    // What waits for an answer is shown again where it can be answered; and what is told under the old name counts.
+    // Open requests are shown again in the new chat, and updates with the old id are redirected.
     world.chat.until(&new, "Which colour?").await;
     world.say("green").await;
     let call = world.server.called("POST /question/que_1/reply").await;

@@ -1,4 +1,4 @@
-//! What is asked while nothing runs that the person began.
+//! Requests of sessions while no prompt of the place runs.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::{
     world::{World, ada, place},
 };
 
-/// A world in which a session is known and idle.
+/// A world with a known, idle session.
 async fn idle() -> (World, String) {
     let mut world = World::new().await;
     let prompt = world.prompt("begin").await;
@@ -53,14 +53,14 @@ async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() 
     world.heard("Which colour?").await;
     world.said().await;
     world.server.settle_question("que_1", &session);
-    world.heard("Settled elsewhere").await;
+    world.heard("No longer needs an answer").await;
     world.rest().await;
-    // The same while the gateway is away.
+    // The same while the gateway is not running.
     world.server.ask_question("que_2", &session, &question);
     world.chat.until_count(&place(), "Which colour?", 2).await;
     world.said().await;
     let world = world.crash_while(|server| server.lose_request("que_2")).await;
-    world.chat.until_count(&place(), "Settled elsewhere", 2).await;
+    world.chat.until_count(&place(), "No longer needs an answer", 2).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What is shown while the agent works.
+//! Progress shown while the agent works.
 
 use std::time::Duration;
 
@@ -126,5 +126,5 @@ async fn a_turn_that_ends_while_a_question_waits_is_told_all_the_same() {
     world.server.lose_request("que_1");
     world.server.answer(&prompt, "never mind");
     world.heard("never mind").await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("No longer needs an answer.").await;
 }

@@ -1,4 +1,4 @@
-//! Payloads as Slack documents them, and what is made of them.
+//! Payloads from Slack's documentation, and their updates.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What people do comes in by long polls: all of it, once, in order.
+//! Long polling: every update arrives once and in order.
 
 use super::*;
 
@@ -14,7 +14,7 @@ async fn what_is_said_is_stored_before_it_is_confirmed() {
     assert_eq!((update.id.as_str(), &update.place), ("4200/1", &place()));
     assert_eq!((update.sender.id.as_str(), update.sender.name.as_str()), ("1", "Ada"));
     assert!(update.is_direct && update.is_addressed && update.sent > 0);
-    // Only the next poll confirms.
+    // Only the next poll acknowledges.
     let acknowledged = |state: &testkit::platforms::stage::State| (state.acknowledged == 1).then_some(());
     world.fake.stage().until("the confirmation", acknowledged).await.unwrap();
     assert_eq!(gateway.inbox.bookmark("telegram/4200").await.unwrap().as_deref(), Some("2"));
@@ -62,7 +62,7 @@ async fn a_wrong_token_ends_it_with_a_clear_fault() {
     world.settings.token = Secret::new("4200:wrong-token");
     let fault = world.receive().fault().await;
     let told = fault.to_string();
-    assert!(matches!(fault, Fault::Refused(_)) && told.contains("token is wrong"), "{told}");
+    assert!(matches!(fault, Fault::Refused(_)) && told.contains("rejects the bot's token"), "{told}");
     assert!(!told.contains("wrong-token"));
 }
 
@@ -107,7 +107,7 @@ async fn two_pollers_are_told_and_go_on() {
     world.called("getUpdates", 1).await;
     let other = World { directory: tempfile::tempdir().unwrap(), fake: Arc::clone(&world.fake), ..world };
     let mut second = other.receive();
-    // Each ends the other's poll.
+    // Each client ends the other's poll.
     other.called("getUpdates", 4).await;
     other.say("hello");
     let heard = timeout(PATIENCE, async {
@@ -166,7 +166,7 @@ async fn a_tap_knows_its_topic_and_is_understood() {
     let receipt = receipt.as_deref().unwrap();
     gateway.adapter.understood(receipt, Some("Allowed")).await.unwrap();
     assert_eq!(world.fake.stage().state().understood, ["Allowed"]);
-    // Nobody waits for a second answer, which is no fault.
+    // Confirming a tap again is not a fault.
     gateway.adapter.understood(receipt, None).await.unwrap();
     assert!(world.problems().is_empty(), "{:?}", world.problems());
 }
@@ -180,7 +180,7 @@ async fn a_group_that_becomes_another_takes_along_what_was_said() {
     let new = Place { chat: "-1007".into(), ..place() };
     assert_eq!(gateway.next().await.len(), 1);
     world.fake.migrate_loudly("-7", -1_007);
-    // What is still told under the old name is meant for the new one.
+    // An update with the old id belongs to the new chat.
     world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/two") });
     while gateway.stored(&new).await.len() < 2 {
         timeout(PATIENCE, gateway.news.recv()).await.unwrap().unwrap();

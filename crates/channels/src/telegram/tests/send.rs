@@ -1,11 +1,11 @@
-//! What is said arrives as it was meant, and what goes wrong is told for what it is.
+//! Sending: posts arrive as intended, and each failure becomes the right fault.
 
 use bytes::Bytes;
 use testkit::platforms::stage::{GivenFile, Shown};
 
 use super::*;
 
-/// A world in which Ada has said something, so that she can be spoken to.
+/// A world in which Ada has written, so that the bot may write to her.
 async fn met(options: Options) -> (World, Telegram) {
     let world = World::with(options).await;
     world.say("hello");
@@ -66,7 +66,7 @@ async fn a_message_is_edited_and_taken_back() {
     let button = Button { label: "Yes".into(), token: "x".repeat(40) };
     let post = Post { buttons: vec![button], ..Post::text("Shall I?") };
     let sent = adapter.send(&place(), &post).await.unwrap();
-    // That nothing changes is no fault.
+    // It is not a fault if an edit changes nothing.
     adapter.edit(&place(), &sent, &post).await.unwrap();
     adapter.edit(&place(), &sent, &Post::text("Yes.")).await.unwrap();
     let message = shown(&world).remove(0);
@@ -192,7 +192,7 @@ async fn a_file_is_fetched_up_to_a_limit() {
     for file in &files {
         assert_eq!(gateway.adapter.download(file, 1_000).await.unwrap(), Bytes::from_static(b"hello"));
     }
-    // What a size says, and what it does not say, are both checked.
+    // The limit applies to the reported size and to the actual one.
     assert!(matches!(gateway.adapter.download(&files[0], 4).await, Err(Fault::Refused(_))));
     let unsized_file = Attachment { size: None, ..files[0].clone() };
     assert!(matches!(gateway.adapter.download(&unsized_file, 4).await, Err(Fault::Refused(_))));

@@ -1,4 +1,4 @@
-//! Calls that WhatsApp did not make, or should not have made.
+//! Forged and malformed calls.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -136,7 +136,7 @@ async fn what_is_signed_and_makes_no_sense_does_no_harm() {
         assert_eq!(world.status(genuine(&world, &body)).await, 200, "{body}");
     }
     assert!(world.updates(ADA).await.is_empty());
-    // One that cannot be read does not take the others with it.
+    // A message that cannot be parsed does not affect the others.
     let mixed = body(world.number(), &[json!({ "id": 7 }), hello("wamid.7")]);
     assert_eq!(world.status(genuine(&world, &mixed)).await, 200);
     assert_eq!(world.updates(ADA).await.len(), 1);

@@ -1,4 +1,4 @@
-//! What people do arrives, once.
+//! Every update arrives exactly once.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use testkit::platforms::stage::{GivenFile, Tap};

@@ -1,11 +1,11 @@
-//! What is said arrives, or it is clear what became of it.
+//! Sending: posts arrive, or their fault is certain.
 
 use testkit::platforms::stage::{Fault as Trouble, Planned};
 
 use super::*;
 use crate::{Document, Fault};
 
-/// A world in which Ada has written, so that she can be spoken to; and her message.
+/// A world in which Ada has written, so that the number may write to her; and the id of her message.
 async fn heard(options: Options) -> (World, Place, String) {
     let world = World::with(options, 0).await;
     let message = world.service.say(said(ADA, "Hello."));
@@ -107,7 +107,7 @@ async fn what_failed_afterwards_is_said_when_the_person_writes() {
     let id = world.ledger.say(&place, vec![Post::text("late")]).await.unwrap()[0];
     world.ledger.sending(id).await.unwrap();
     let sent = world.adapter.send(&place, &Post::text("late")).await.unwrap();
-    // The service says that it failed before it is noted under which name it was sent, and has to say it again.
+    // The service reports the failure before the post's id is stored, and has to repeat the report.
     world.until("a status", |state| state.calls.contains_key("webhook.refused")).await;
     world.ledger.sent(id, sent).await.unwrap();
     world.until("the status again", |state| state.calls["webhook"] == 2).await;
