@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_stored_is_not_acknowledged_and_stored_when_there_is_space() {
+    async fn an_update_that_cannot_be_stored_is_not_acknowledged_and_stored_later() {
         let World { ledger, inbox, mut news, _directory } = World::new();
         let making_up = tokio_util::task::AbortOnDropHandle::new(tokio::spawn({
             let inbox = inbox.clone();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_first_is_stored_first_and_one_that_never_can_be_holds_up_nobody() {
+    async fn earlier_updates_are_stored_first_and_a_hopeless_one_blocks_no_other() {
         let World { ledger, inbox, news: _news, _directory } = World::new();
         ledger.refuse("INSERT", "updates", "NEW.name IN ('a', 'never')").await;
         inbox.accept(update("a")).await.unwrap_err();

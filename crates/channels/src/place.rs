@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn a_displayed_place_can_be_parsed() {
         for text in ["telegram/-7", "slack/C1/17.2"] {
             assert_eq!(Place::parse(text).unwrap().to_string(), text);
         }

@@ -226,21 +226,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_to_be_chosen() {
+    fn every_setting_has_a_default() {
         let settings: Settings = serde_json::from_value(json!({})).unwrap();
         assert_eq!(settings.router, Router::default());
         assert_eq!(settings.router.progress.heartbeat(), Duration::from_mins(1));
     }
 
     #[test]
-    fn what_is_chosen_too_small_is_taken_as_the_least() {
+    fn values_below_the_minimum_are_raised() {
         let progress = Progress { tool_throttle_ms: 1, heartbeat_ms: 1, ..Progress::default() };
         assert_eq!(progress.tool_throttle(), Duration::from_secs(1));
         assert_eq!(progress.heartbeat(), Duration::from_secs(10));
     }
 
     #[test]
-    fn somebody_may_do_everything_or_what_is_said() {
+    fn a_user_has_all_rights_or_explicit_ones() {
         let telegram: Telegram =
             serde_json::from_value(json!({"token": "t", "allow": ["1", {"id": "2"}]})).unwrap();
         let people: Vec<Person> = telegram.allow.iter().map(Allowed::person).collect();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_and_a_secret_is_not() {
+    fn a_mistake_is_named_and_a_secret_is_hidden() {
         let mistake = serde_json::from_value::<Settings>(json!({"telegramm": {}})).unwrap_err();
         assert!(mistake.to_string().contains("telegramm"), "{mistake}");
         let telegram: Telegram = serde_json::from_value(json!({"token": "123:abc"})).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     const SHORT: Limit = Limit { length: 100, unit: Unit::Character };
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn a_text_that_fits_is_not_split() {
         assert_eq!(pieces("Hello.", SHORT), ["Hello."]);
         assert!(pieces(" \n ", SHORT).is_empty());
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_the_services_own() {
+    fn length_is_measured_in_the_services_unit() {
         let faces = "😀".repeat(100);
         for unit in [Unit::Utf16, Unit::Byte, Unit::Character] {
             let limit = Limit { length: 100, unit };

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_http_addresses_are_taken() {
+    fn only_http_addresses_are_accepted() {
         assert!(Client::new("http://127.0.0.1:4096").is_ok());
         for address in ["", "127.0.0.1:4096", "file:///etc", "mailto:a@b"] {
             assert!(matches!(Client::new(address), Err(Error::Address { .. })), "{address}");

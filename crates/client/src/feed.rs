@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gets_its_own_and_what_is_below_it() {
+    fn each_subscriber_gets_its_session_and_its_children() {
         let mut state = State::default();
         let mut one = watch(&mut state, "ses_1", 8);
         let mut two = watch(&mut state, "ses_2", 8);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_nobody_can_place_is_handed_to_all() {
+    fn a_request_of_an_unknown_session_goes_to_all_subscribers() {
         let mut state = State::default();
         let mut one = watch(&mut state, "ses_1", 8);
         let mut two = watch(&mut state, "ses_2", 8);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_know_what_is_asked_is_told_in_whichever_session() {
+    fn a_subscriber_of_requests_gets_those_of_every_session() {
         let mut state = State::default();
         let (events, mut receiver) = mpsc::channel(2);
         state.askers.push(Watcher { events, is_behind: false });
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn who_falls_behind_is_told_to_read_afresh_even_when_it_becomes_quiet() {
+    fn a_slow_subscriber_gets_a_resync_even_if_no_event_follows() {
         let mut state = State::default();
         state.hand_out(&received("server.connected", &json!({})));
         let mut one = watch(&mut state, "ses_1", 2);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_forgotten_with_what_was_below() {
+    fn a_dropped_subscriber_is_forgotten_with_its_children() {
         let mut state = State::default();
         let one = watch(&mut state, "ses_1", 8);
         state.hand_out(&created("ses_3", "ses_1"));

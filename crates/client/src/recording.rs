@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_at_the_end_is_passed_over() {
+    fn an_incomplete_last_line_is_skipped() {
         check(&format!("{IDLE}\n{{\"id\":\"evt_"), &[("", 1)]);
     }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_recording_is_refused_by_line() {
+    fn an_invalid_line_is_refused_with_its_number() {
         let error = |text: &str| Recording::parse(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error(&format!("{IDLE}\nnonsense\n")), "line 2 is not JSON");
         assert_eq!(error("{\"hello\":1}\n"), "line 1 is not an event");

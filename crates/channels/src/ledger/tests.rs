@@ -91,7 +91,7 @@ fn question() -> QuestionRequest {
 }
 
 #[tokio::test]
-async fn an_update_is_taken_once_also_under_its_other_name() {
+async fn an_update_is_accepted_once_also_under_its_alias() {
     let ledger = World::new().open();
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::Known);
@@ -102,7 +102,7 @@ async fn an_update_is_taken_once_also_under_its_other_name() {
 }
 
 #[tokio::test]
-async fn what_is_not_done_is_there_after_a_restart_in_order() {
+async fn unfinished_updates_survive_a_restart_in_order() {
     let world = World::new();
     let run = Run { session: "ses_1".parse().unwrap(), prompt: "msg_1".parse().unwrap() };
     {
@@ -124,7 +124,7 @@ async fn what_is_not_done_is_there_after_a_restart_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_done_twice_is_answered_once() {
+async fn finishing_an_update_twice_answers_it_once() {
     let ledger = World::new().open();
     ledger.accept(update("a")).await.unwrap();
     let id = ledger.open_updates(&place()).await.unwrap()[0].id;
@@ -157,7 +157,7 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
 }
 
 #[tokio::test]
-async fn what_comes_too_late_is_held_until_the_person_writes() {
+async fn a_late_post_is_held_until_the_user_writes() {
     let world = World::new();
     let ledger = world.open();
     let posts = vec![Post::text("one"), Post::text("two"), Post::text("three")];
@@ -188,7 +188,7 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
 }
 
 #[tokio::test]
-async fn what_is_refused_while_the_person_writes_is_not_held() {
+async fn a_post_refused_while_the_user_writes_is_not_held() {
     let world = World::new();
     let ledger = world.open();
     let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_request_is_shown_once_and_settled_once() {
 }
 
 #[tokio::test]
-async fn a_code_lets_one_person_in_and_guessing_is_made_hard() {
+async fn a_code_pairs_one_user_and_guesses_are_limited() {
     let world = World::new();
     let ledger = world.open();
     // A code can be created while the gateway runs.
@@ -293,7 +293,7 @@ async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
 }
 
 #[tokio::test]
-async fn who_is_told_that_it_failed_finds_nothing_of_it() {
+async fn a_failed_change_leaves_nothing_behind() {
     let ledger = World::new().open();
     ledger.refuse("INSERT", "updates", "NEW.name = 'b'").await;
     // While the thread is blocked here, the other jobs gather.
@@ -319,7 +319,7 @@ async fn who_is_told_that_it_failed_finds_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_called_by_its_name() {
+async fn a_full_disk_has_its_own_error() {
     let ledger = World::new().open();
     let limit = |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?);
     ledger.with(limit).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_full_disk_is_called_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_session_is_found_where_it_works_or_was_talked_to_last() {
+async fn a_session_is_found_in_the_place_where_it_runs_or_was_last_used() {
     let ledger = World::new().open();
     let session: protocol::SessionId = "ses_1".parse().unwrap();
     assert_eq!(ledger.place_of(&session).await.unwrap(), None);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_each_ones_own() {
+    fn each_service_has_its_own_links() {
         let markdown = "see [the page](https://example.com/?a=1&b=2)";
         assert_eq!(slack(markdown), "see <https://example.com/?a=1&amp;b=2|the page>");
         assert_eq!(whatsapp(markdown), "see the page (https://example.com/?a=1&b=2)");
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_by_what_an_agent_writes() {
+    fn an_agents_text_cannot_mention_anyone() {
         assert_eq!(slack("<!channel> <@U1>"), "&lt;!channel&gt; &lt;@U1&gt;");
         assert_eq!(slack("[<!channel>](https://example.com)"), "<https://example.com|&lt;!channel&gt;>");
     }
 
     #[test]
-    fn a_fence_in_code_ends_nothing() {
+    fn a_fence_in_code_does_not_end_the_block() {
         let shown = slack("~~~\n```js\nx\n```\n~~~");
         assert_eq!(shown.matches("```").count(), 2, "{shown}");
     }

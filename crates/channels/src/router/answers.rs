@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_separate_where_several_may_be_chosen() {
+    fn commas_separate_several_choices() {
         let many = asked(&["Red", "Blue", "Green"], true, false);
         assert_eq!(question(&many, "1, green,1"), Ok(vec!["Red".to_owned(), "Green".to_owned()]));
         assert_eq!(question(&many, "1, 7"), Err(NoSuchChoice("7".to_owned())));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_ones_own_count_where_they_are_allowed() {
+    fn own_words_are_an_answer_where_allowed() {
         let many = asked(&["Red", "Blue"], true, true);
         assert_eq!(question(&many, "Well, neither"), Ok(vec!["Well, neither".to_owned()]));
         assert_eq!(question(&many, "2, mauve"), Ok(vec!["Blue".to_owned(), "mauve".to_owned()]));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_few_words_are_about_a_permission() {
+    fn only_a_few_words_answer_a_permission() {
         for (text, reply) in [
             ("1", PermissionReply::Once),
             ("Yes!", PermissionReply::Once),

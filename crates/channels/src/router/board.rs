@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_is_shown_at_once_and_lines_at_a_pace() {
+    async fn typing_is_shown_at_once_and_lines_at_a_limited_rate() {
         let mut board = board(true, true);
         let first = board.show().unwrap();
         assert!(first.is_working && first.status.is_none());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sign_of_life_goes_when_something_happens() {
+    async fn a_heartbeat_disappears_with_the_next_line() {
         let mut board = board(true, true);
         tokio::time::advance(Duration::from_mins(2)).await;
         board.note_life(None);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_that_work_goes_on_is_shown_where_more_is_not_wanted() {
+    async fn without_progress_only_typing_is_shown() {
         let mut board = board(false, true);
         board.note_tool("read", "Read a.rs");
         board.note_life(None);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_growing_answer_does_not_hurry_the_lines() {
+    async fn a_growing_answer_does_not_speed_up_the_lines() {
         let mut board = board(true, true);
         board.note_tool("read", "Read a.rs");
         board.show().unwrap();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn others_do_not_read_command_lines() {
+    async fn command_lines_are_hidden_in_groups() {
         let mut board = board(true, false);
         board.note_tool("bash", "curl -H 'Authorization: x'");
         assert_eq!(status(&mut board).unwrap(), "🔧 bash");

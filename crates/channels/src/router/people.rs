@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_told_once_an_hour_and_never_in_front_of_others() {
+    fn a_user_without_access_gets_one_hint_an_hour_and_none_in_groups() {
         let strangers = Strangers::default();
         assert!(!strangers.is_to_be_told(&update(1, false), 0));
         assert!(strangers.is_to_be_told(&update(1, true), 0));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_not_remembered_without_end() {
+    fn the_number_of_remembered_users_is_limited() {
         let strangers = Strangers::default();
         let told = (0..STRANGERS + 10).filter(|person| strangers.is_to_be_told(&update(*person, true), 0));
         assert_eq!(told.count(), STRANGERS);

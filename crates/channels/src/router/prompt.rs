@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_can_look_at_is_known_by_its_type() {
+    fn readable_files_are_known_by_their_type() {
         for mime in
             ["text/plain", "text/x-rust; charset=utf-8", "image/png", "application/pdf", "application/json"]
         {

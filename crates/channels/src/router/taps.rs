@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_button_carries_is_short_and_read_again() {
+    fn button_tokens_are_short_and_can_be_parsed() {
         let number = i64::MAX;
         let tokens = permission_buttons(number, abilities(3, true));
         let choices: Vec<_> = tokens.iter().map(|it| parse(&it.token).unwrap()).collect();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_means_nothing() {
+    fn an_invalid_token_is_ignored() {
         for token in ["", "p", "p.1", "p.x.once", "p.1.maybe", "q.1.2", "q.1.x.2", "q.1.1.-1", "z.1.1.1"] {
             assert_eq!(parse(token), None, "{token}");
         }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_is_marked() {
+    fn chosen_options_are_marked() {
         let buttons = question_buttons(1, 0, &question(2, true), &BTreeSet::from([1]), abilities(10, true));
         assert_eq!(buttons[1].label, "✓ Choice 1");
         assert_eq!(buttons[0].label, "Choice 0");

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn words_alone_need_no_blocks() {
+    fn text_alone_needs_no_blocks() {
         assert!(blocks(&Post::text("Hello.")).is_empty());
     }
 

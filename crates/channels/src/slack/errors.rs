@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_certainly_was_not_done_may_be_tried_again() {
+    fn only_calls_that_were_certainly_not_carried_out_are_retried() {
         assert_eq!(fault("ratelimited"), Fault::Busy { after: Duration::from_secs(7) });
         assert!(matches!(fault("internal_error"), Fault::Uncertain(_)));
         assert!(matches!(fault("fatal_error"), Fault::Uncertain(_)));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forged_old_or_incomplete_is_not() {
+    fn a_forged_old_or_incomplete_call_is_not_genuine() {
         let now = MOMENT * 1_000;
         assert!(!is_genuine("1531420618", TAG, "other", now));
         assert!(!is_genuine("1531420619", TAG, BODY, now));

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn patience_grows_and_has_an_end() {
+    async fn pauses_grow_up_to_a_limit() {
         let mut patience = Patience::default();
         let pauses: Vec<u64> = (0..10).map(|_| patience.pause().as_secs()).collect();
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wrong_token_is_not_waited_for() {
+    async fn a_wrong_token_is_not_retried() {
         let wrong = Trouble::named("invalid_auth", None, Duration::ZERO);
         let fault = Patience::default().wait("x", wrong).await.unwrap_err();
         assert!(fault.to_string().contains("invalid_auth"), "{fault}");

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slack_wrote_into_a_message_is_undone() {
+    fn slacks_markup_becomes_plain_text() {
         let cases = [
             ("a &lt; b &amp;&amp; c &gt; d", "a < b && c > d"),
             ("&amp;lt; stays", "&lt; stays"),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_goes_to_slack_and_to_nobody_else() {
+    fn the_token_is_only_sent_to_slack() {
         let web = web("http://127.0.0.1:4000/api");
         let is_trusted = |address: &str| web.is_trusted(&Url::parse(address).unwrap());
         assert!(is_trusted("http://127.0.0.1:4000/files/F1"));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mention_is_cut_off_where_it_is_a_form_of_address() {
+    fn a_mention_at_either_end_is_removed() {
         assert_eq!(said("@baton_bot, hello"), Some(("hello".into(), true)));
         assert_eq!(said("hello @BATON_BOT"), Some(("hello".into(), true)));
         assert_eq!(said("ask @baton_bot about it"), Some(("ask @baton_bot about it".into(), true)));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_the_bot_is_meant_for_it() {
+    fn a_reply_to_the_bot_is_addressed_to_it() {
         let is_addressed = |answered: Value| {
             read(json!({"text": "yes", "reply_to_message": answered})).unwrap().is_addressed
         };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_topic_is_a_place_of_its_own() {
+    fn only_a_topic_is_a_separate_place() {
         let thread = |fields: Value| read(fields).unwrap().place.thread;
         assert_eq!(
             thread(json!({"text": "a", "message_thread_id": 5, "is_topic_message": true})),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_ignored() {
+    fn updates_without_a_users_message_are_ignored() {
         for nothing in [
             json!({"text": "hello", "from": {"id": 2, "is_bot": true}}),
             json!({"text": "hello", "from": null}),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_when_it_is_shown_is_cut_smaller() {
+    fn a_text_that_grows_when_rendered_is_split_smaller() {
         let row = format!("|{}|\n", "a|".repeat(15));
         let table = format!("{row}{}\n{}", "|-".repeat(16) + "|", row.repeat(120));
         assert!(TEXT.measure(&table) < TEXT.length, "{}", table.len());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_measured_without_tags() {
+    fn rendered_length_excludes_tags() {
         assert_eq!(shown("**a** < `b` & 😀"), "a < b & ..".len());
     }
 

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_still_a_refusal() {
+    fn an_answer_without_json_is_still_a_fault() {
         let fault = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>", &Secret::new("t"));
         assert!(matches!(fault, Fault::Uncertain(_)), "{fault}");
     }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_with_a_username_is_spoken_to_by_their_id() {
+    fn a_user_with_a_username_is_addressed_by_id() {
         let message = message("DE.13491208655302741918", &Post::text("Hello."), None);
         assert_eq!(message["recipient"], "DE.13491208655302741918");
         assert_eq!(message["to"], Value::Null);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_on_buttons_is_a_list() {
+    fn choices_that_do_not_fit_on_buttons_become_a_list() {
         let long = "a rather long label that does not fit";
         for asked in [
             ask("Which?", &["1", "2", "3", "4"]),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_can_be_told_is_told_in_words() {
+    fn locations_and_contacts_become_text() {
         assert_eq!(words("text", &json!({ "body": "/new" })), "/new");
         let office = json!({ "latitude": 52.5, "longitude": 13.4, "name": "Office", "address": "Street 1" });
         assert_eq!(words("location", &office), "📍 Office, Street 1, 52.5, 13.4");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_first_comes_first_and_everybody_has_a_name() {
+    fn updates_are_sorted_and_every_user_has_a_name() {
         let said = |id: &str, at: Value| json!({ "id": id, "from": "1", "timestamp": at, "type": "text", "text": { "body": id } });
         let mut nobody = said("d", json!(5));
         nobody["from"] = Value::Null;

@@ -55,7 +55,7 @@ fn a_question_reads_like_this() {
 }
 
 #[test]
-fn a_permission_says_what_where_and_for_whom() {
+fn a_permission_shows_target_directory_and_subagent() {
     let request = permission_of(&json!({ "command": "git push\n--force" }), &["git push *"]);
     insta::assert_snapshot!(permission(&request, Some("/home/ada/project"), Some("Release"), true), @r"
     🔐 **The agent asks for permission: bash**
@@ -76,7 +76,7 @@ fn a_permission_says_what_where_and_for_whom() {
 }
 
 #[test]
-fn what_became_of_a_request_is_short() {
+fn the_outcome_of_a_request_is_short() {
     let request = permission_of(&json!({ "command": "git push" }), &[]);
     let said = Decision::Said { by: "Ada", answer: "allowed once" };
     assert_eq!(permission_outcome(&request, said), "🔐 bash `git push`: allowed once (Ada).");
@@ -128,7 +128,7 @@ fn every_ending_has_its_words() {
 }
 
 #[test]
-fn times_sizes_and_excerpts_are_for_people() {
+fn times_sizes_and_excerpts_are_readable() {
     let times = [5, 65, 3_700, 200_000].map(|seconds| lasting(Duration::from_secs(seconds)));
     assert_eq!(times, ["5 s", "1 min", "1 h 1 min", "2 days"]);
     assert_eq!([12, 4_096, 20_000_000].map(size), ["12 bytes", "4 kB", "20.0 MB"]);
@@ -137,6 +137,6 @@ fn times_sizes_and_excerpts_are_for_people() {
 }
 
 #[test]
-fn every_command_that_is_named_in_the_help_fits_into_a_message() {
+fn the_help_fits_into_a_message() {
     assert!(help().encode_utf16().count() < 1_024);
 }

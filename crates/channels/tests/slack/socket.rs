@@ -12,7 +12,7 @@ use testkit::platforms::{
 use crate::room::{Room, place, said};
 
 #[tokio::test]
-async fn what_people_say_is_stored_and_then_acknowledged() {
+async fn messages_are_stored_before_they_are_acknowledged() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.say("D1", None, "a < b & see https://example.com");
     let update = room.next().await;
@@ -24,7 +24,7 @@ async fn what_people_say_is_stored_and_then_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_mention_that_slack_tells_twice_is_one_update_in_its_own_thread() {
+async fn a_mention_reported_twice_is_one_update_in_its_own_thread() {
     let mut room = Room::new(Options::default()).await.listening().await;
     let ts = room.say("C1", None, "@baton fix it");
     let update = room.next().await;
@@ -41,7 +41,7 @@ async fn a_mention_that_slack_tells_twice_is_one_update_in_its_own_thread() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_twice_is_taken_once() {
+async fn a_repeated_delivery_is_stored_once() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.say("D1", None, "once");
     let update = room.next().await;
@@ -52,7 +52,7 @@ async fn what_is_delivered_twice_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_warning_brings_a_new_connection_before_the_old_one_goes() {
+async fn a_warning_opens_a_new_connection_before_the_old_one_closes() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.disconnect();
     // The fake closes the old connection only after there is a new one.
@@ -66,7 +66,7 @@ async fn a_warning_brings_a_new_connection_before_the_old_one_goes() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_made_anew_and_nothing_is_lost() {
+async fn a_broken_connection_is_replaced_and_nothing_is_lost() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.stage().plan(&Planned {
         method: "apps.connections.open".to_owned(),
@@ -82,7 +82,7 @@ async fn a_connection_that_breaks_is_made_anew_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_frame_that_makes_no_sense_does_no_harm() {
+async fn a_malformed_frame_does_no_harm() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.event(&json!({"type": "message", "channel": 5, "text": ["x"]}));
     room.fake.event(&json!("nothing"));
@@ -97,7 +97,7 @@ async fn a_frame_that_makes_no_sense_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_ends_it_with_words_that_help_and_without_the_token() {
+async fn a_wrong_token_ends_receiving_with_advice_and_without_the_token() {
     for settings in
         [json!({"botToken": "xoxb-wrong", "appToken": "xapp-fake"}), json!({"appToken": "xapp-wrong"})]
     {
@@ -110,7 +110,7 @@ async fn a_wrong_token_ends_it_with_words_that_help_and_without_the_token() {
 }
 
 #[tokio::test]
-async fn a_bots_token_is_no_apps_token() {
+async fn a_bot_token_is_refused_as_app_token() {
     let room = Room::with(Options::default(), json!({"appToken": "xoxb-fake"})).await;
     let fault = room.ends().await.to_string();
     assert!(fault.contains("not_allowed_token_type") && fault.contains("xapp-"), "{fault}");

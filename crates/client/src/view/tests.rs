@@ -180,14 +180,14 @@ fn tokens_of_another_spelling_are_understood() {
 }
 
 #[test]
-fn what_the_person_said_is_no_answer() {
+fn user_messages_are_not_part_of_the_answer() {
     let mut view = streaming();
     assert_eq!(view.apply(&user("msg_1")), None);
     assert_eq!(view.tokens(), None);
 }
 
 #[test]
-fn a_prompt_that_is_told_of_again_does_not_wait_again() {
+fn a_repeated_prompt_is_not_queued_again() {
     let mut view = streaming();
     view.apply(&user("msg_1"));
     view.apply(&step(PARENT, "msg_1", false, &counts()));
@@ -281,7 +281,7 @@ fn a_retry_in_the_middle_does_not_end_the_turn() {
 }
 
 #[test]
-fn what_waits_for_a_person_goes_before_busy_and_idle() {
+fn an_open_request_takes_precedence_over_busy_and_idle() {
     let mut view = streaming();
     assert_eq!(view.badge(), Badge::Working);
     assert!(matches!(view.apply(&permission("per_1", PARENT, None)), Some(Change::Asked(_))));
@@ -313,7 +313,7 @@ fn a_request_of_a_child_at_any_depth_is_shown() {
 }
 
 #[test]
-fn a_turn_that_ends_behind_ones_back_is_unread() {
+fn a_turn_that_ends_in_the_background_is_unread() {
     let mut view = streaming();
     view.apply(&idle(PARENT));
     assert!(view.is_unread());
@@ -364,7 +364,7 @@ fn after_a_gap_the_state_is_what_the_server_says() {
 }
 
 #[test]
-fn somebody_who_stops_a_turn_is_no_error() {
+fn an_aborted_turn_is_not_an_error() {
     let mut view = streaming();
     let error = |name: &str| {
         event(

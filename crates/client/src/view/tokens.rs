@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_means_the_same() {
+    fn every_spelling_of_token_counts_is_read() {
         let spellings = [
             json!({ "input": 1, "output": 2, "reasoning": 3, "cache": { "read": 4, "write": 5 } }),
             json!({ "inputTokens": 1, "outputTokens": 2, "reasoningTokens": 3, "cachedInputTokens": 4, "cacheWrite": 5 }),

@@ -230,7 +230,7 @@ async fn a_web_page_is_not_an_answer() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_at_once() {
+async fn an_unreachable_server_is_an_immediate_error() {
     let (client, _log) = play(vec![]).await;
     tokio::task::yield_now().await;
     assert!(matches!(client.health().await, Err(Error::Transport(_))));
@@ -300,7 +300,7 @@ async fn a_frame_that_is_no_event_does_not_end_the_stream() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_is_refused() {
+async fn an_answer_that_is_not_a_stream_is_refused() {
     let (client, _log) = play(vec![answer("200 OK", "text/html", "<html>")]).await;
     let error = client.events(Scope::Directory, None).next().await.unwrap().unwrap_err();
     assert_eq!(

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_installer_complains_about_is_told_and_nothing_is_left() {
+    async fn a_failed_installation_is_reported_and_leaves_nothing() {
         let place = tempfile::tempdir().unwrap();
         let script = "mkdir -p node_modules/one; echo 'no such package' >&2; exit 1";
         let (runtime, cache) = (runtime(place.path(), script), place.path().join("cache"));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn many_may_write_the_files_at_once() {
+    fn concurrent_writers_of_the_files_do_not_conflict() {
         let home = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| unpack(home.path()))).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_are_there_and_are_put_right() {
+    fn the_files_are_written_and_repaired() {
         let home = tempfile::tempdir().unwrap();
         unpack(home.path()).unwrap();
         let host = folder(home.path()).join("host.mjs");

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_nobody_waits_for_is_withdrawn() {
+    async fn a_dropped_call_is_withdrawn() {
         let (wire, _incoming, mut far) = connected();
         let id = {
             let params = json!({});
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_said_unasked_comes_out_in_order_and_can_be_answered() {
+    async fn incoming_requests_arrive_in_order_and_can_be_answered() {
         let (wire, mut incoming, mut far) = connected();
         say(&mut far, json!({ "jsonrpc": "2.0", "method": "report", "params": { "message": "m" } })).await;
         far.write_all(b"this is no message\n").await.unwrap();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_when_the_process_goes_is_told_and_so_is_everybody_after() {
+    async fn pending_and_later_calls_fail_when_the_process_ends() {
         let (wire, mut incoming, mut far) = connected();
         let params = json!({});
         let peer = async {

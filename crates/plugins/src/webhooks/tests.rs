@@ -201,7 +201,7 @@ fn reasons(heard: &[Heard]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_receiver_is_told_with_a_signature_that_verifies() {
+async fn a_receiver_gets_a_valid_signature() {
     let (mut ear, mut world) = (Ear::new(&[]).await, World::new());
     world.idle("ses_1", "aborted").await;
     let webhooks = world.start(vec![hook(&ear)]);
@@ -227,7 +227,7 @@ async fn a_receiver_is_told_with_a_signature_that_verifies() {
 }
 
 #[tokio::test]
-async fn requests_and_errors_are_told_to_those_who_want_them() {
+async fn requests_and_errors_go_to_receivers_that_want_them() {
     let (mut all, mut some, mut world) = (Ear::new(&[]).await, Ear::new(&[]).await, World::new());
     let url = format!("http://{}/", some.address);
     let picky = json!({ "url": url, "secret": "x", "private_addresses": true, "events": ["session.error"] });
@@ -262,7 +262,7 @@ async fn requests_and_errors_are_told_to_those_who_want_them() {
 }
 
 #[tokio::test]
-async fn what_is_not_taken_is_told_again_under_the_same_id_and_in_order() {
+async fn a_refused_notice_is_repeated_with_the_same_id_and_in_order() {
     let (mut ear, mut world) = (Ear::new(&["500 Oh no", "302 Found", SILENCE]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -294,7 +294,7 @@ async fn a_slow_receiver_holds_up_neither_other_sessions_nor_other_receivers() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_away_is_told_after_a_restart() {
+async fn an_unreachable_receiver_gets_its_notices_after_a_restart() {
     let (mut ear, mut world) = (Ear::new(&["500 Away"; 9]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -337,7 +337,7 @@ async fn private_addresses_are_refused_unless_allowed_and_redirects_are_not_foll
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_not_told_again_and_one_that_is_removed_is_forgotten() {
+async fn a_receiver_that_answers_gone_is_disabled_and_a_removed_one_is_forgotten() {
     let (mut ear, mut world) = (Ear::new(&["410 Gone"]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -362,7 +362,7 @@ async fn a_receiver_that_is_gone_is_not_told_again_and_one_that_is_removed_is_fo
 }
 
 #[test]
-fn a_receiver_that_makes_no_sense_is_refused_without_its_secrets() {
+fn an_invalid_receiver_is_refused_without_showing_secrets() {
     let refused =
         |config: Value| Receiver::new("chat", &serde_json::from_value(config).unwrap()).unwrap_err();
     assert_eq!(refused(json!({ "url": "https://a.test" })), "the webhook chat has no `secret` to sign with");

@@ -97,7 +97,7 @@ async fn several_can_be_chosen_by_commas_or_by_marking_them() {
 }
 
 #[tokio::test]
-async fn what_is_no_choice_is_neither_an_answer_nor_a_prompt() {
+async fn an_invalid_choice_is_neither_an_answer_nor_a_prompt() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, false)])).await;
     world.say("mauve").await;
@@ -137,7 +137,7 @@ async fn an_answer_in_one_thread_does_not_answer_another() {
 }
 
 #[tokio::test]
-async fn a_permission_of_a_grandchild_reaches_the_person() {
+async fn a_permission_of_a_grandchild_reaches_the_user() {
     let mut world = World::new().await;
     let prompt = world.prompt("build").await;
     world.server.busy(&prompt.session);
@@ -171,7 +171,7 @@ async fn a_permission_can_be_answered_in_words_and_other_words_are_a_prompt() {
 }
 
 #[tokio::test]
-async fn only_who_may_approve_decides_about_permissions() {
+async fn only_users_who_may_approve_answer_permissions() {
     let allow = vec![
         Person { id: "ada".into(), prompt: true, approve: false },
         Person { id: "bob".into(), prompt: false, approve: true },
@@ -196,7 +196,7 @@ async fn only_who_may_approve_decides_about_permissions() {
 }
 
 #[tokio::test]
-async fn what_was_settled_elsewhere_says_so() {
+async fn a_request_answered_elsewhere_is_closed_in_the_chat() {
     let mut world = World::new().await;
     let prompt = asked(&mut world, &json!([colours(false, true)])).await;
     world.server.settle_question("que_1", &prompt.session);
@@ -208,7 +208,7 @@ async fn what_was_settled_elsewhere_says_so() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_told_so_kindly() {
+async fn a_late_answer_gets_an_explanation() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.server.lose_request("que_1");
@@ -218,7 +218,7 @@ async fn an_answer_that_comes_too_late_is_told_so_kindly() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_handed_over_can_be_given_again() {
+async fn an_answer_that_does_not_reach_the_server_can_be_repeated() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.server.fail("/question/que_1/reply", 503, 1);
@@ -229,7 +229,7 @@ async fn an_answer_that_cannot_be_handed_over_can_be_given_again() {
 }
 
 #[tokio::test]
-async fn a_question_is_given_up_in_time_also_if_nothing_happens() {
+async fn a_question_times_out_without_further_events() {
     let settings = settings::Router { question_timeout_ms: 20_000, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
     asked(&mut world, &json!([colours(false, true)])).await;
@@ -254,7 +254,7 @@ async fn a_request_can_be_answered_after_a_crash_and_is_not_shown_again() {
 }
 
 #[tokio::test]
-async fn what_was_settled_while_the_gateway_was_away_does_not_wait_any_more() {
+async fn a_request_closed_while_the_gateway_was_down_is_closed_after_the_start() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.router.stop().await;
@@ -264,7 +264,7 @@ async fn what_was_settled_while_the_gateway_was_away_does_not_wait_any_more() {
 }
 
 #[tokio::test]
-async fn where_there_are_no_buttons_words_do() {
+async fn without_buttons_a_request_is_answered_with_text() {
     fn none(abilities: &mut Abilities) {
         abilities.buttons = 0;
     }
@@ -282,7 +282,7 @@ async fn where_there_are_no_buttons_words_do() {
 }
 
 #[tokio::test]
-async fn questions_are_asked_even_where_nothing_else_is_told() {
+async fn questions_are_shown_even_without_progress() {
     let progress = settings::Progress { enabled: false, ..settings::Progress::default() };
     let settings = settings::Router { progress, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
@@ -290,7 +290,7 @@ async fn questions_are_asked_even_where_nothing_else_is_told() {
 }
 
 #[tokio::test]
-async fn what_was_marked_before_a_restart_is_marked_after_it() {
+async fn marked_options_survive_a_restart() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(true, false)])).await;
     let post = world.heard("Which colour?").await;

@@ -10,7 +10,7 @@ fn eve() -> Sender {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_where_nobody_is_named() {
+async fn without_allowed_users_every_user_is_refused() {
     let mut world = World::with(Setup { allow: Vec::new(), ..Setup::default() }).await;
     world.say("hi").await;
     world.heard("You are not on the list of users").await;
@@ -26,7 +26,7 @@ async fn nobody_is_let_in_where_nobody_is_named() {
 }
 
 #[tokio::test]
-async fn a_code_lets_somebody_in_once() {
+async fn a_code_pairs_one_user() {
     let mut world = World::with(Setup { allow: Vec::new(), ..Setup::default() }).await;
     let code = world.ledger.new_code(false).await.unwrap();
     world.say("/pair WRONG123").await;
@@ -79,7 +79,7 @@ async fn a_turn_that_is_cancelled_before_the_server_has_it_is_stopped_when_it_ha
 }
 
 #[tokio::test]
-async fn stopping_everything_drops_what_waits() {
+async fn stop_drops_queued_messages() {
     let mut world = World::new().await;
     let prompt = world.prompt("one").await;
     world.server.busy(&prompt.session);
@@ -94,7 +94,7 @@ async fn stopping_everything_drops_what_waits() {
 }
 
 #[tokio::test]
-async fn the_status_says_what_goes_on() {
+async fn status_describes_the_running_turn() {
     let mut world = World::new().await;
     world.say("/status").await;
     world.heard("Nothing is running.").await;
@@ -191,7 +191,7 @@ async fn an_unknown_command_is_never_a_prompt() {
 }
 
 #[tokio::test]
-async fn who_may_only_approve_gives_no_commands() {
+async fn a_user_who_may_only_approve_cannot_use_commands() {
     let allow = vec![Person { id: ada().id, prompt: false, approve: true }];
     let mut world = World::with(Setup { allow, ..Setup::default() }).await;
     world.say("/new").await;
@@ -200,7 +200,7 @@ async fn who_may_only_approve_gives_no_commands() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_about_a_command() {
+async fn a_command_reports_an_unreachable_server() {
     let mut world = World::new().await;
     world.server.fail("/session", 503, 1);
     world.say("/new").await;
@@ -208,7 +208,7 @@ async fn a_server_that_is_away_is_told_about_a_command() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_told_even_if_the_server_is_away() {
+async fn status_works_without_the_server() {
     let mut world = World::new().await;
     let prompt = world.prompt("work").await;
     world.server.busy(&prompt.session);

@@ -47,7 +47,7 @@ async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
 }
 
 #[tokio::test]
-async fn what_joined_a_turn_is_not_lost_in_a_crash() {
+async fn a_message_that_joined_a_turn_survives_a_crash() {
     let mut world = World::with(busy(Busy::Steer)).await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
@@ -65,7 +65,7 @@ async fn what_joined_a_turn_is_not_lost_in_a_crash() {
 }
 
 #[tokio::test]
-async fn a_message_can_take_the_place_of_the_running_turn() {
+async fn a_message_can_replace_the_running_turn() {
     let mut world = World::with(busy(Busy::Interrupt)).await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
@@ -93,7 +93,7 @@ async fn places_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn too_much_is_not_taken() {
+async fn the_queue_is_limited() {
     let mut world = World::new().await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
@@ -105,7 +105,7 @@ async fn too_much_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_session_in_which_somebody_else_works_is_not_disturbed() {
+async fn a_session_busy_with_another_clients_turn_is_not_disturbed() {
     let mut world = World::new().await;
     let first = world.prompt("one").await;
     assert_eq!(first.body["delivery"], json!(null), "OpenCode does not know the word");

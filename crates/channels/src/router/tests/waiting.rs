@@ -18,7 +18,7 @@ async fn idle() -> (World, String) {
 }
 
 #[tokio::test]
-async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
+async fn a_childs_request_is_shown_although_its_root_is_idle() {
     let (mut world, session) = idle().await;
     world.server.child(&session, "ses_child");
     world.server.child("ses_child", "ses_grandchild");
@@ -33,7 +33,7 @@ async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
 }
 
 #[tokio::test]
-async fn what_waits_when_the_gateway_starts_is_shown() {
+async fn requests_open_at_the_start_are_shown() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     let mut world = world.crash_while(|server| server.ask_question("que_1", &session, &question)).await;
@@ -46,7 +46,7 @@ async fn what_waits_when_the_gateway_starts_is_shown() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() {
+async fn a_request_closed_by_another_client_is_closed_although_nothing_runs() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     world.server.ask_question("que_1", &session, &question);
@@ -64,7 +64,7 @@ async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() 
 }
 
 #[tokio::test]
-async fn what_is_asked_in_sessions_of_others_is_not_shown() {
+async fn requests_of_unrelated_sessions_are_not_shown() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     world.server.child("ses_9", "ses_10");

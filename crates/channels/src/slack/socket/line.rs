@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_falls_silent_is_given_up() {
+    async fn a_silent_connection_is_given_up() {
         let (mut line, _theirs) = pair().await;
         let began = Instant::now();
         assert_eq!(line.next().await, Err("Slack stopped answering".to_owned()));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_answers_pings_is_waited_for() {
+    async fn a_connection_that_answers_pings_is_kept() {
         let (mut line, mut theirs) = pair().await;
         let answering = tokio::spawn(async move { while theirs.next().await.is_some() {} });
         assert!(timeout(Duration::from_mins(10), line.next()).await.is_err());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_but_hello_comes_first() {
+    async fn the_first_frame_must_be_hello() {
         for (frame, is_fine) in [
             (r#"{"type": "hello"}"#, true),
             (r#"{"type": "disconnect", "reason": "link_disabled"}"#, false),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_is_said_is_stored_before_it_is_confirmed() {
+async fn updates_are_stored_before_they_are_acknowledged() {
     let world = World::new().await;
     let mut gateway = world.receive();
     let message = world.say("hello");
@@ -35,7 +35,7 @@ async fn a_restart_neither_loses_nor_repeats() {
 }
 
 #[tokio::test]
-async fn the_same_update_twice_is_one() {
+async fn a_repeated_update_is_stored_once() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.say("one");
@@ -67,7 +67,7 @@ async fn a_wrong_token_ends_it_with_a_clear_fault() {
 }
 
 #[tokio::test]
-async fn failures_are_tried_again() {
+async fn failed_polls_are_retried() {
     let world = World::new().await;
     for fault in [Planned::Unavailable, Planned::Broken, Planned::Cut, Planned::Busy { after: 0 }] {
         world.plan("getMe", fault);
@@ -91,7 +91,7 @@ async fn a_poll_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_wait_is_not_asked_all_the_time() {
+async fn a_server_that_answers_at_once_is_not_polled_in_a_loop() {
     let mut world = World::new().await;
     world.pace = Pace { poll: Duration::ZERO, idle: Duration::from_millis(40), ..PACE };
     let started = std::time::Instant::now();
@@ -101,7 +101,7 @@ async fn a_server_that_does_not_wait_is_not_asked_all_the_time() {
 }
 
 #[tokio::test]
-async fn two_pollers_are_told_and_go_on() {
+async fn two_pollers_are_reported_and_continue() {
     let world = World::new().await;
     let mut first = world.receive();
     world.called("getUpdates", 1).await;
@@ -117,7 +117,7 @@ async fn two_pollers_are_told_and_go_on() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_was_set_is_taken_away() {
+async fn polling_removes_an_old_webhook() {
     let world = World::new().await;
     let hook = json!({"url": "http://127.0.0.1:9/telegram"});
     let _: Value = world.adapter().api.call("setWebhook", &hook).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_webhook_that_was_set_is_taken_away() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_does_not_stop_the_rest() {
+async fn an_unparsable_update_does_not_block_the_rest() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.fake.bring(json!({"update_id": 70, "message": "nonsense"}));
@@ -139,7 +139,7 @@ async fn what_cannot_be_understood_does_not_stop_the_rest() {
 }
 
 #[tokio::test]
-async fn a_tap_knows_its_topic_and_is_understood() {
+async fn a_tap_knows_its_topic_and_is_confirmed() {
     let world = World::new().await;
     let mut gateway = world.receive();
     let said =
@@ -172,7 +172,7 @@ async fn a_tap_knows_its_topic_and_is_understood() {
 }
 
 #[tokio::test]
-async fn a_group_that_becomes_another_takes_along_what_was_said() {
+async fn a_moved_group_keeps_its_updates() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/one") });

@@ -156,7 +156,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn a_turn_is_committed_once_with_its_prompt_and_without_what_others_did() {
+async fn a_turn_is_committed_once_with_its_prompt_and_without_foreign_changes() {
     let place = Place::new().await;
     place.session("ses_1").await;
     place
@@ -219,7 +219,7 @@ async fn a_directory_that_is_no_repository_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_hook_of_the_repository_that_refuses_is_told_of() {
+async fn a_refusing_git_hook_is_reported() {
     let place = Place::new().await;
     place.session("ses_1").await;
     let hook = "printf '#!/bin/sh\\necho not today >&2\\nexit 1\\n' > .git/hooks/pre-commit";

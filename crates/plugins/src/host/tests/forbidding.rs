@@ -47,7 +47,7 @@ async fn read(host: &Host, path: &str) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn what_is_thrown_forbids_the_call_and_is_no_failure() {
+async fn a_thrown_error_forbids_the_call_and_is_not_a_failure() {
     let world = World::new("");
     let Some(host) = protected(&world).await else { return };
     for _ in 0..2 {
@@ -61,7 +61,7 @@ async fn what_is_thrown_forbids_the_call_and_is_no_failure() {
 }
 
 #[tokio::test]
-async fn whatever_else_goes_wrong_lets_the_call_through_and_is_told_once() {
+async fn any_other_failure_allows_the_call_and_is_reported_once() {
     for (path, why) in [
         ("circle", "circular"),
         ("shape", "what it left behind has the wrong shape"),
