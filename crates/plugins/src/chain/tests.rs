@@ -1,11 +1,11 @@
-//! Plugins that behave, and plugins that do not.
+//! Well-behaved and failing plugins.
 
 use futures::future;
 use protocol::{MessageId, PartId, SessionId};
 
 use super::*;
 
-/// Adds its name to texts and to arguments, or fails at it.
+/// Appends its name to texts and arguments, or fails.
 struct Writer(&'static str);
 
 impl Hooks for Writer {

@@ -1,5 +1,5 @@
-//! A host whose process is a small script that speaks the protocol, so that what happens to it can be told exactly.
-//! What real plugins see is tested end to end.
+//! A host whose process is a small script that speaks the protocol, so that each test controls its behaviour
+//! exactly. Real plugins are tested end to end.
 
 mod forbidding;
 mod providing;
@@ -119,7 +119,7 @@ impl World {
         std::fs::read_to_string(self.place.path().join(name)).unwrap_or_default()
     }
 
-    /// What the process was told of this kind.
+    /// The messages of this kind that the process received.
     fn heard(&self, method: &str) -> Vec<Value> {
         let all = self.file("heard");
         let all = all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -139,7 +139,7 @@ fn wants(host: &Host, plugin: usize) -> bool {
     host.members().remove(plugin).wants(HookPoint::TextComplete)
 }
 
-/// Waits until the process is there again.
+/// Waits until the process is running again.
 async fn again(host: &Host) {
     let mut state = host.0.shared.state.subscribe();
     let running = state.wait_for(|state| matches!(state, State::Running(_)));
@@ -168,7 +168,7 @@ async fn a_hook_changes_its_output_and_other_hooks_are_not_called() {
 async fn a_failing_hook_changes_nothing_and_is_reported_once() {
     for (cases, why) in [
         ("hook:*) fail 'no way';;", "no way"),
-        (r#"hook:*) answer '{"text":7}';;"#, "what it left behind has the wrong shape"),
+        (r#"hook:*) answer '{"text":7}';;"#, "its result has the wrong shape"),
     ] {
         let world = World::new(cases);
         let host = world.started(world.settings(1)).await;
@@ -194,7 +194,7 @@ async fn a_hanging_hook_is_skipped_until_it_returns() {
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.heard("hook").len(), 1, "the second was not asked");
     world.reported("takes longer than 0.5 s").await;
-    // The process is alive, so the other plugin works; and then the first one is back.
+    // The process is alive, so the other plugin works; then the first one has answered.
     assert_eq!(text(&host, 1).await, "other");
     assert_eq!(text(&host, 0).await, "changed");
     assert_eq!(world.file("lives"), "x\n");
@@ -210,7 +210,7 @@ async fn an_unresponsive_process_is_replaced() {
     (settings.limits.hook, settings.limits.pulse) = (Duration::from_millis(500), Duration::from_millis(200));
     let host = world.started(settings).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("no sign of life").await;
+    world.reported("did not answer a ping").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
     assert_eq!(world.file("lives"), "x\nx\n");
@@ -222,7 +222,7 @@ async fn a_spinning_process_is_noticed_without_a_pending_call() {
     let mut settings = world.settings(1);
     (settings.limits.rest, settings.limits.pulse) = (Duration::from_millis(50), Duration::from_millis(400));
     let host = world.started(settings).await;
-    world.reported("no sign of life").await;
+    world.reported("did not answer a ping").await;
     again(&host).await;
 }
 
@@ -234,7 +234,7 @@ async fn a_process_that_ends_is_restarted_and_its_last_output_is_reported() {
     );
     let host = world.started(world.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("died and is started again: its process ended with code 7; it wrote: goodbye").await;
+    world.reported("exited and is restarted: its process ended with code 7; it wrote: goodbye").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
@@ -247,7 +247,7 @@ async fn a_process_that_hangs_up_is_replaced() {
     );
     let host = world.started(world.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("says nothing more that can be understood").await;
+    world.reported("its output ended or cannot be parsed").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
@@ -263,7 +263,7 @@ async fn a_process_that_always_ends_stays_dead() {
         assert_eq!(text(&host, 0).await, "as it was");
         dead(&host).await;
     }
-    world.reported("it died 3 times in a row").await;
+    world.reported("it exited 3 times in a row").await;
     assert!(!wants(&host, 0) && host.tools().is_empty());
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.file("lives"), "x\nx\nx\n");
@@ -324,7 +324,7 @@ async fn events_of_the_directory_arrive_in_order() {
         let about = Extra::from_iter([("server".to_owned(), server.into())]);
         world.bus.publish(Some(&place(directory)), &mint.event(EventBody::McpToolsChanged(about)));
     };
-    // Subscribing is the task's first act after it says that the process runs.
+    // Subscribing is the task's first act after it reports that the process runs.
     while world.bus.stats().subscribers == 0 {
         tokio::task::yield_now().await;
     }
@@ -340,7 +340,7 @@ async fn events_of_the_directory_arrive_in_order() {
     drop(host);
 }
 
-/// Notes what a tool wants, and refuses what is called so.
+/// Records what a tool asks for, and refuses a permission with that name.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::*;
 
-/// One call, as a receiver heard it.
+/// One call, as a receiver got it.
 #[derive(Debug, Clone)]
 struct Heard {
     headers: String,
@@ -34,7 +34,7 @@ impl Heard {
     }
 }
 
-/// Somebody who listens, and answers from a list; then with 200.
+/// A receiver that answers with a list of statuses and then with 200.
 struct Ear {
     address: std::net::SocketAddr,
     heard: watch::Receiver<Vec<Heard>>,
@@ -100,7 +100,7 @@ async fn listen(
         .await;
 }
 
-/// A server's log with webhooks on it.
+/// A server's log with webhooks.
 struct World {
     memory: Arc<Memory>,
     watch: Watch,
@@ -134,7 +134,7 @@ impl World {
         Webhooks::start(receivers, &self.watch, ports, patience)
     }
 
-    /// Waits until the log was read up to here.
+    /// Waits until the log was read.
     async fn followed(&self) {
         while self.memory.read_upto().await.unwrap().is_none() {
             tokio::task::yield_now().await;
@@ -301,7 +301,7 @@ async fn an_unreachable_receiver_gets_its_notices_after_a_restart() {
     world.idle("ses_1", "completed").await;
     ear.until(1).await;
     webhooks.close().await;
-    // The end of another turn is stored, and the server dies before it could be put into the outbox.
+    // The end of another turn is stored, and the server dies before the notice is in the outbox.
     world.idle("ses_2", "error").await;
     let world = world.restarted();
     let mut back = Ear::new(&[]).await;
@@ -367,11 +367,11 @@ fn an_invalid_receiver_is_refused_without_showing_secrets() {
         |config: Value| Receiver::new("chat", &serde_json::from_value(config).unwrap()).unwrap_err();
     assert_eq!(refused(json!({ "url": "https://a.test" })), "the webhook chat has no `secret` to sign with");
     let odd = refused(json!({ "url": "sk-1", "secret": "x" }));
-    assert!(odd.starts_with("the `url` of the webhook chat is no address") && !odd.contains("sk-1"), "{odd}");
+    assert!(odd.starts_with("the `url` of the webhook chat is not a valid address") && !odd.contains("sk-1"), "{odd}");
     let scheme = refused(json!({ "url": "file:///a", "secret": "x" }));
-    assert!(scheme.ends_with("has to begin with http:// or https://"), "{scheme}");
+    assert!(scheme.ends_with("must begin with http:// or https://"), "{scheme}");
     let base = refused(json!({ "url": "https://a.test", "secret": "whsec_sk-1!" }));
-    assert!(base.ends_with("what follows is not base 64") && !base.contains("sk-1"), "{base}");
+    assert!(base.ends_with("the rest is not base64") && !base.contains("sk-1"), "{base}");
     let off = json!({ "url": "https://a.test", "enabled": false });
     assert!(Receiver::new("chat", &serde_json::from_value(off).unwrap()).unwrap().is_none());
 }

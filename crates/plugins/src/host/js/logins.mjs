@@ -34,7 +34,7 @@ function asked({ type, key, message, placeholder, options, when }) {
 /** Begins a login: where people have to go, or what is wrong with what they have said. */
 export async function authorize(hooks, { provider, method, inputs }) {
   const way = hooks.findLast((unit) => unit.auth?.provider === provider)?.auth.methods?.[method]
-  if (!way) throw new Error("there is no such way to log in")
+  if (!way) throw new Error("there is no such login method")
   // Whoever has a key keeps it with PUT /auth.
   if (way.type !== "oauth") return {}
   hide(...Object.values(inputs ?? {}))

@@ -1,4 +1,4 @@
-//! What plugins say about providers, how they call them, and how people log in.
+//! Provider hooks of plugins, calls through them, and logins.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ async fn called(fetch: &Fetch) -> Result<Answer, Unmade> {
     timeout(PATIENCE, fetch.call("https://acme.test/v1", &headers, "{}")).await.unwrap()
 }
 
-/// Waits for this process, counted from the first.
+/// Waits for the process with this number, counted from 1.
 async fn reborn(host: &Host, life: u64) {
     let mut state = host.0.shared.state.subscribe();
     let born = state.wait_for(|state| matches!(state, State::Running(running) if running.life == life));
@@ -78,7 +78,7 @@ async fn a_login_is_read_when_it_is_requested() {
 async fn a_provider_hook_that_fails_has_no_effect_and_is_reported_once() {
     for (cases, why) in [
         ("auth.loader:*) fail 'no way';;", "no way"),
-        ("auth.loader:*) answer 7;;", "what it left behind has the wrong shape"),
+        ("auth.loader:*) answer 7;;", "its result has the wrong shape"),
         ("auth.loader:*) ;;", "it takes longer than 0.3 s"),
     ] {
         let world = peer(cases);
