@@ -6,11 +6,11 @@
 //! turns continue.
 //!
 //! - [`wire`] is the JSON-RPC connection to the process, [`runtime`] its JavaScript runtime, [`install`] installs
-//! packages.
+//!   packages.
 //! - [`open`] starts the process and loads the plugins; [`keep`] monitors it.
 //! - [`member`] is one plugin as [`engine::ports::Hooks`]; [`tool`] has the tools that plugins provide.
 //! - [`providers`] has the hooks about providers, [`fetch`] calls to providers by plugins, [`logins`] logins by
-//! plugins.
+//!   plugins.
 //!
 //! A plugin is code that the user chose to run with the user's rights. The separate process protects turns from its
 //! failures; it does not protect the user's files from the plugin.

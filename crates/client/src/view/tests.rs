@@ -1,4 +1,4 @@
-//! The life of a session as a person sees it, event by event.
+//! The life of a session as a user sees it, event by event.
 
 use proptest::prelude::*;
 use protocol::Event;
@@ -378,7 +378,7 @@ fn an_aborted_turn_is_not_an_error() {
 }
 
 proptest! {
-    /// Whatever comes, a turn is finished exactly as often as it is begun, and never by a child.
+    /// For any events, a turn finishes exactly as often as it begins, and never because of a child.
     #[test]
     fn every_start_has_one_end(picks in proptest::collection::vec(0..10_usize, 0..60)) {
         let events = [

@@ -1,4 +1,4 @@
-//! A prompt and what is told about it, with events that the test sends and a server that answers by path.
+//! A prompt and its reports, with events from the test and a server that answers by path.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use tokio::{
 
 const PROMPT: &str = "msg_5";
 
-/// What the server answers to calls that begin like this, and what it was asked.
+/// The server's answers by the beginning of a call, and the calls it received.
 #[derive(Clone, Default)]
 struct Facts {
     answers: Arc<Mutex<Vec<(String, Value)>>>,
@@ -45,7 +45,7 @@ impl Facts {
     }
 }
 
-/// A prompt on its way.
+/// A prompt in progress.
 struct Scene {
     facts: Facts,
     events: mpsc::UnboundedSender<Result<Received, Error>>,
@@ -398,7 +398,7 @@ async fn a_prompt_without_an_id_gets_one() {
     assert!(first < second);
 }
 
-/// What a server says that has the prompt and is idle.
+/// The answers of a server that has the prompt and is idle.
 fn known() -> Facts {
     let facts = Facts::default();
     facts.set("GET /session/ses_1/message/msg_5", json!({ "info": user(), "parts": [] }));
