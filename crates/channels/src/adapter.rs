@@ -45,7 +45,7 @@ pub trait Adapter: Send + Sync {
         Box::pin(std::future::ready(Reply::absent()))
     }
 
-    /// Sends a post.
+    /// Sends a post and returns the service's id of the message.
     fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent>;
 
     /// Replaces the content of a sent message, and removes its buttons if the new post has none. It is not a fault

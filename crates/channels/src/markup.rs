@@ -23,10 +23,8 @@ pub trait Flavour {
 
     fn strike(&self, inner: &str) -> String;
 
-    /// A code span.
     fn code(&self, code: &str) -> String;
 
-    /// A code block.
     fn block(&self, language: Option<&str>, code: &str) -> String;
 
     /// A link to an address that is safe to open.

@@ -42,7 +42,6 @@ pub struct Button {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     pub name: String,
-    /// Media type.
     pub mime: String,
     /// The content. Baton only sends text files: diffs, and answers that are too long for a chat.
     pub text: String,

@@ -51,7 +51,6 @@ pub struct TelegramWebhook {
     pub secret: Secret,
 }
 
-/// A Slack app.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Slack {

@@ -33,7 +33,6 @@ pub struct Update {
 pub struct Sender {
     /// Stable, and not chosen by the user: permissions depend on it.
     pub id: String,
-    /// Display name.
     pub name: String,
 }
 
@@ -43,7 +42,6 @@ pub struct Sender {
 pub enum Content {
     /// The user sent a message. A command begins with a slash; the adapter removes a mention of the agent.
     Said {
-        /// Plain text.
         text: String,
         /// Files attached to the message.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,7 +66,6 @@ pub struct Attachment {
     pub reference: String,
     /// File name; the adapter invents one if the service reports none.
     pub name: String,
-    /// Media type.
     pub mime: String,
     /// Length in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

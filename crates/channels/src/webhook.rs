@@ -27,7 +27,7 @@ pub struct Call {
     /// The query string without the question mark, undecoded.
     pub query: String,
     pub headers: HeaderMap,
-    /// The raw body.
+    /// The body as bytes, which the signature covers.
     pub body: Bytes,
 }
 

@@ -50,7 +50,7 @@ impl Default for Pace {
     }
 }
 
-/// A report.
+/// A report on a prompt's progress.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// The text of the answer so far; a preview until [`Progress::Done`].
@@ -88,7 +88,7 @@ pub struct Outcome {
     /// Number of steps of the answer.
     pub steps: usize,
     pub ending: Ending,
-    /// Why the turn did not continue, if todos are left.
+    /// The reason why the turn did not continue, if todos are left.
     pub left: Option<StopReason>,
 }
 

@@ -31,10 +31,9 @@ const MAX_BEGUN: usize = 32;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Activity {
     Idle {
-        /// How the last turn ended, if the server reports it.
+        /// The end of the last turn, if the server reports it.
         reason: Option<EndReason>,
     },
-    /// A turn runs.
     Working,
     /// A turn waits before it calls the model again.
     Retrying {
@@ -86,7 +85,6 @@ pub enum Badge {
     Idle,
     /// A turn has ended since the user last opened the session.
     Unread,
-    /// A turn runs.
     Working,
     /// A turn waits before it calls the model again.
     Retrying,
@@ -99,13 +97,12 @@ pub enum Badge {
 /// The effect of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// A turn began.
     Started,
     /// The model call is being retried, or works again.
     Retry,
     /// The turn is over; reported once.
     Finished {
-        /// How it ended, if the server reports it.
+        /// The end of the turn, if the server reports it.
         reason: Option<EndReason>,
     },
     /// Token counts changed.
@@ -203,7 +200,7 @@ impl SessionView {
         self.is_unread
     }
 
-    /// Why the last turn left todos open, if it did.
+    /// The reason why the last turn left todos open, if it did.
     pub fn left(&self) -> Option<StopReason> {
         self.left
     }

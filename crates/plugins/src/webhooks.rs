@@ -74,7 +74,6 @@ pub struct Patience {
     pub answer: Duration,
     /// First pause before a retry; doubles with each attempt.
     pub first: Duration,
-    /// Maximum pause.
     pub longest: Duration,
     /// Age at which a notice is given up.
     pub age: Duration,

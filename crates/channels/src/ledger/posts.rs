@@ -195,7 +195,6 @@ pub(super) fn release(tables: &Connection, place: &Place, now: Millis) -> Result
     Ok(())
 }
 
-/// Queues posts.
 pub(super) fn insert(
     tables: &Connection,
     place: &Place,

@@ -31,7 +31,7 @@ enum Kind {
     Strong,
     Emphasis,
     Strike,
-    /// The address.
+    /// Address of the link.
     Link(String),
 }
 
@@ -152,7 +152,6 @@ impl Walk<'_> {
         self.open.last_mut().map_or(&mut self.whole, |frame| &mut frame.out).push_str(text);
     }
 
-    /// Adds a block.
     fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;

@@ -307,7 +307,7 @@ impl Lane {
             let client = &self.desk().client;
             let (result, what) = match &open.ask.asked {
                 Asked::Permission(request) => {
-                    let why = Some("nobody answered in time".to_owned());
+                    let why = Some("no answer came in time".to_owned());
                     (client.reply_permission(&request.id, PermissionReply::Reject, why).await, "denied")
                 }
                 Asked::Question(request) => (client.reject_question(&request.id).await, "dismissed"),

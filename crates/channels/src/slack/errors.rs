@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Fault;
 
-/// A failed call.
+/// A failed call, with Slack's error code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     /// Slack's error code, if it sent one.

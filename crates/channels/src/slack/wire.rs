@@ -13,7 +13,7 @@ pub(super) struct Frame {
     /// The id to acknowledge; `hello` and `disconnect` have none.
     pub envelope_id: Option<String>,
     pub payload: Value,
-    /// Why Slack will close the connection.
+    /// Slack's reason for closing the connection.
     pub reason: Option<String>,
 }
 

@@ -20,7 +20,6 @@ use crate::{
 /// Timeout of a file transfer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A failed call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// Telegram refused the call.
@@ -63,7 +62,6 @@ impl Trouble {
 #[derive(Debug)]
 pub(super) enum Body {
     Json(Value),
-    /// With a file.
     Form(Form),
 }
 

@@ -6,7 +6,7 @@ use protocol::Millis;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// One call.
+/// The body of one webhook call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Body {
     #[serde(default, deserialize_with = "readable")]

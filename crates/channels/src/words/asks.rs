@@ -23,7 +23,6 @@ pub(crate) enum Decision<'a> {
     },
     /// It was answered in another client, or the turn that asked has ended.
     Elsewhere,
-    /// It timed out.
     Expired,
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn permission_outcome(request: &PermissionRequest, decision: Decision
         Decision::Said { by, answer } => format!("🔐 {about}: {answer} ({by})."),
         Decision::Dismissed { by } => format!("🔐 {about}: denied ({by})."),
         Decision::Elsewhere => format!("🔐 {about}: no longer needs an answer."),
-        Decision::Expired => format!("🔐 {about}: denied, because nobody answered in time."),
+        Decision::Expired => format!("🔐 {about}: denied, because no answer came in time."),
     }
 }
 
@@ -142,7 +141,7 @@ pub(crate) fn question_outcome(request: &QuestionRequest, index: usize, decision
         Decision::Said { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
         Decision::Dismissed { by } => format!("❓ {question}\nDismissed ({by})."),
         Decision::Elsewhere => format!("❓ {question}\nNo longer needs an answer."),
-        Decision::Expired => format!("❓ {question}\nDismissed, because nobody answered in time."),
+        Decision::Expired => format!("❓ {question}\nDismissed, because no answer came in time."),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Situation<'a> {
     /// Number of open requests.
     pub(crate) asks: usize,
     pub(crate) session: Option<&'a Session>,
-    /// Why the session could not be read.
+    /// The reason why the session could not be read.
     pub(crate) trouble: Option<&'a str>,
     /// Model chosen in this place.
     pub(crate) model: Option<&'a ModelRef>,

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending posts, files and statuses to a fake Slack.
 
 use std::time::Duration;
 

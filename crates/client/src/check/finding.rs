@@ -83,7 +83,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub kind: Kind,

@@ -50,7 +50,7 @@ pub struct Body {
     is_over: bool,
 }
 
-/// A failed call.
+/// A failed call to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unmade {
     /// There is no process, or it exited during the call.

@@ -24,7 +24,7 @@ const FILES: [(&str, &str); 8] = [
 /// corrupt it. Everything that a plugin prints goes to standard error, which is captured with a limit.
 const LAUNCH: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 
-/// How much of a plugin's output is kept: its beginning and its end.
+/// Limits of a plugin's captured output: its beginning and its end, in bytes.
 const KEPT: Bounds = Bounds { head: 2 * 1024, tail: 6 * 1024 };
 
 /// A JavaScript runtime.

@@ -35,7 +35,6 @@ pub struct About {
 pub struct ToolCall {
     /// The tool's name.
     pub id: String,
-    /// The input.
     pub args: Extra,
     pub context: Context,
 }
@@ -79,11 +78,9 @@ pub struct Outcome {
 /// An image or a document.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Attachment {
-    /// Media type.
     pub mime: String,
     /// Its address, or its content as a `data:` URL.
     pub url: String,
-    /// File name.
     #[serde(default)]
     pub filename: Option<String>,
 }
