@@ -111,9 +111,7 @@ pub struct Sent(pub String);
 pub enum Fault {
     /// Not carried out: rate limit. Retry after the given time.
     #[error("the service asks to wait {} s", after.as_secs_f32().ceil())]
-    Busy {
-        after: Duration,
-    },
+    Busy { after: Duration },
     /// Not carried out: the service cannot be reached or reports an outage. Retry.
     #[error("the service cannot be reached: {0}")]
     Unreachable(String),

@@ -35,21 +35,15 @@ pub enum Error {
     #[error("no channel is configured: add `telegram`, `slack` or `whatsapp` under `channels`")]
     Nothing,
     /// A channel receives by webhook, but there is no listener address.
-    #[error("{channel} delivers messages by webhook: set `channels.listen` to an address, for instance \"127.0.0.1:4097\"")]
-    NoListener {
-        channel: &'static str,
-    },
+    #[error(
+        "{channel} delivers messages by webhook: set `channels.listen` to an address, for instance \"127.0.0.1:4097\""
+    )]
+    NoListener { channel: &'static str },
     #[error("cannot listen for webhooks on {address}: {reason}")]
-    Listen {
-        address: SocketAddr,
-        reason: std::io::Error,
-    },
+    Listen { address: SocketAddr, reason: std::io::Error },
     /// A channel's settings are invalid, or the channel failed while running.
     #[error("{channel}: {fault}")]
-    Channel {
-        channel: &'static str,
-        fault: Fault,
-    },
+    Channel { channel: &'static str, fault: Fault },
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
 }

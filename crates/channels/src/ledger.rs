@@ -43,10 +43,7 @@ pub enum Error {
     #[error("another gateway is running with {0}; stop it, or choose another data directory")]
     InUse(PathBuf),
     #[error("{path}: {reason}")]
-    File {
-        path: PathBuf,
-        reason: String,
-    },
+    File { path: PathBuf, reason: String },
     #[error("{0} was written by a newer version of Baton; use that version")]
     Newer(PathBuf),
     #[error(
@@ -54,7 +51,9 @@ pub enum Error {
     )]
     Full,
     /// Another change in the same transaction failed, and both were rolled back.
-    #[error("cannot write the channels' ledger: the transaction was rolled back because another change in it failed")]
+    #[error(
+        "cannot write the channels' ledger: the transaction was rolled back because another change in it failed"
+    )]
     Undone,
     #[error("cannot read or write the channels' ledger: {0}")]
     Sql(Arc<rusqlite::Error>),

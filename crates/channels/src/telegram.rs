@@ -151,7 +151,8 @@ fn forgive(result: Result<Value, Trouble>, reasons: &[&str]) -> Result<(), Fault
 /// The id of the sent message.
 fn sent(message: &Value) -> Result<Sent, Fault> {
     let id = message.get("message_id").and_then(Value::as_i64);
-    id.map(|id| Sent(id.to_string())).ok_or_else(|| Fault::Uncertain("Telegram's answer has no message id".to_owned()))
+    id.map(|id| Sent(id.to_string()))
+        .ok_or_else(|| Fault::Uncertain("Telegram's answer has no message id".to_owned()))
 }
 
 impl Adapter for Telegram {
@@ -229,8 +230,9 @@ impl Adapter for Telegram {
                 return Err(Fault::Refused(format!("its {size} bytes are more than the limit of {limit}")));
             }
             let found: wire::File = self.api.call("getFile", &json!({"file_id": file.reference})).await?;
-            let path =
-                found.file_path.ok_or_else(|| Fault::Refused("Telegram no longer has the file".to_owned()))?;
+            let path = found
+                .file_path
+                .ok_or_else(|| Fault::Refused("Telegram no longer has the file".to_owned()))?;
             self.api.fetch(&path, limit).await
         })
     }

@@ -103,7 +103,9 @@ impl Courier {
     async fn take_over(&mut self) {
         match self.couriers.0.ledger.shown(&self.place).await {
             Ok(shown) => self.status = shown.map(|sent| Status { sent, text: String::new() }),
-            Err(error) => tracing::warn!(place = %self.place, %error, "cannot read the progress message from the ledger"),
+            Err(error) => {
+                tracing::warn!(place = %self.place, %error, "cannot read the progress message from the ledger");
+            }
         }
     }
 
@@ -345,7 +347,9 @@ impl Courier {
                 // The post may still be on its way.
                 Ok(None) if self.posts_at.is_some() => self.replacing.push_back((id, post)),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(place = %self.place, %error, "cannot read a post from the ledger"),
+                Err(error) => {
+                    tracing::warn!(place = %self.place, %error, "cannot read a post from the ledger");
+                }
             }
         }
     }

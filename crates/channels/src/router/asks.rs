@@ -156,7 +156,8 @@ impl Lane {
             }
         };
         if matches!(verdict, Verdict::Permission(_)) && !roles.approve {
-            self.conclude(kept, vec![Post::text("You do not have the right to answer permission requests.")]).await?;
+            self.conclude(kept, vec![Post::text("You do not have the right to answer permission requests.")])
+                .await?;
             return Ok(true);
         }
         let effect = self.decide(open, verdict, kept).await?;

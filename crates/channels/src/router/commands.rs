@@ -145,7 +145,9 @@ impl Lane {
         match self.desk().client.continuation(&session, ContinuationAction::Resume).await {
             Ok(_) => Ok(say("The agent may continue by itself again.")),
             Err(client::Error::Unexpected { .. }) => Ok(say("This server has no automatic continuation.")),
-            Err(error) if error.status() == Some(404) => Ok(say("This server has no automatic continuation.")),
+            Err(error) if error.status() == Some(404) => {
+                Ok(say("This server has no automatic continuation."))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -179,8 +179,7 @@ impl Lane {
             Content::Stopped => self.command(&kept, Command::Cancel, roles).await,
             Content::Said { text, .. } if text.len() > MAX_TEXT => {
                 tracing::warn!(place = %self.place, bytes = text.len(), "refused a message that is too long");
-                self.conclude(&kept, vec![Post::text("This message is too long. Send it as a file.")])
-                    .await
+                self.conclude(&kept, vec![Post::text("This message is too long. Send it as a file.")]).await
             }
             Content::Said { text, files } => match command::parse(text) {
                 Some(command) => self.command(&kept, command, roles).await,

@@ -24,8 +24,8 @@ impl Web {
     pub(super) fn new(settings: &settings::Slack) -> Result<Self, Fault> {
         let client = calls::client(&settings.api)?;
         let api = format!("{}/", settings.api.trim_end_matches('/'));
-        let api = Url::parse(&api)
-            .map_err(|error| Fault::Refused(format!("invalid API address: {error}")))?;
+        let api =
+            Url::parse(&api).map_err(|error| Fault::Refused(format!("invalid API address: {error}")))?;
         Ok(Self { client, api, token: settings.bot_token.clone() })
     }
 
@@ -69,8 +69,8 @@ impl Web {
 
     /// Downloads a file. Sends the token only to Slack's hosts, whatever address a message gives.
     pub(super) async fn get(&self, address: &str, limit: u64) -> Result<bytes::Bytes, Fault> {
-        let url =
-            Url::parse(address).map_err(|error| Fault::Refused(format!("invalid address of a file: {error}")))?;
+        let url = Url::parse(address)
+            .map_err(|error| Fault::Refused(format!("invalid address of a file: {error}")))?;
         if !self.is_trusted(&url) {
             let host = url.host_str().unwrap_or_default();
             return Err(Fault::Refused(format!(

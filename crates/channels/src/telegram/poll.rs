@@ -64,11 +64,7 @@ impl Pace {
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(
-            ?trouble,
-            ?pause,
-            "cannot receive or store updates of Telegram; retrying"
-        );
+        tracing::warn!(?trouble, ?pause, "cannot receive or store updates of Telegram; retrying");
         Ok(pause)
     }
 }

@@ -69,7 +69,10 @@ impl Telegram {
             return Reply::refused();
         }
         if call.body.len() > MAX_UPDATE {
-            tracing::warn!(length = call.body.len(), "refused a call to the Telegram webhook that is too long");
+            tracing::warn!(
+                length = call.body.len(),
+                "refused a call to the Telegram webhook that is too long"
+            );
             return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than any update\n");
         }
         let update = serde_json::from_slice::<Value>(&call.body).unwrap_or_default();

@@ -99,8 +99,9 @@ impl Graph {
     pub(super) async fn download(&self, id: &str, limit: u64) -> Result<Bytes, Fault> {
         let answer = self.call(self.http.get(self.url(&[id]))).await.map_err(harmless)?;
         let answer = calls::body(answer, calls::MAX_ANSWER).await.map_err(harmless)?;
-        let media: Media = serde_json::from_slice(&answer)
-            .map_err(|error| Fault::Refused(format!("the description of a file cannot be parsed: {error}")))?;
+        let media: Media = serde_json::from_slice(&answer).map_err(|error| {
+            Fault::Refused(format!("the description of a file cannot be parsed: {error}"))
+        })?;
         let size = media.file_size.as_u64().or_else(|| media.file_size.as_str()?.parse().ok());
         if size.is_some_and(|size| size > limit) {
             return Err(Fault::Refused(format!("the file is longer than {limit} bytes")));
@@ -112,7 +113,8 @@ impl Graph {
 
     /// Returns the address if it may receive the token.
     fn trusted(&self, address: &str) -> Result<Url, Fault> {
-        let url = Url::parse(address).map_err(|_| Fault::Refused("the address of a file is invalid".to_owned()))?;
+        let url =
+            Url::parse(address).map_err(|_| Fault::Refused("the address of a file is invalid".to_owned()))?;
         if url.scheme() == "https" || url.origin() == self.api.origin() {
             return Ok(url);
         }

@@ -29,7 +29,11 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
     }
     let person = message.from.as_ref().or(message.from_user_id.as_ref())?;
     let Some(content) = content(message) else {
-        tracing::debug!(message = message.id, kind = message.kind, "ignored a message of an unsupported kind");
+        tracing::debug!(
+            message = message.id,
+            kind = message.kind,
+            "ignored a message of an unsupported kind"
+        );
         return None;
     };
     Some(Update {

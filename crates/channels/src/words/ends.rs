@@ -35,9 +35,11 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
         Ending::TimedOut => {
             format!("Stopped, because it took longer than {}.", lasting(timeout))
         }
-        Ending::Lost(_) => "I lost the connection to the server before the answer was complete. The agent may still work; \
+        Ending::Lost(_) => {
+            "I lost the connection to the server before the answer was complete. The agent may still work; \
                             /last shows the answer when it is there."
-            .to_owned(),
+                .to_owned()
+        }
     })
 }
 

@@ -36,7 +36,9 @@ pub(crate) struct Situation<'a> {
 /// The text of `/status`.
 pub(crate) fn status(situation: &Situation<'_>) -> String {
     let mut lines = vec![match situation.working {
-        Some(time) if situation.asks > 0 => format!("⏸ Waiting for an answer, {} after it began.", lasting(time)),
+        Some(time) if situation.asks > 0 => {
+            format!("⏸ Waiting for an answer, {} after it began.", lasting(time))
+        }
         Some(time) => format!("⏳ Working for {}.", lasting(time)),
         None if situation.asks > 0 => "⏸ Waiting for an answer.".to_owned(),
         None => "💤 Nothing is running.".to_owned(),

@@ -304,10 +304,7 @@ async fn a_frame_that_is_no_event_does_not_end_the_stream() {
 async fn an_answer_that_is_not_a_stream_is_refused() {
     let (client, _log) = play(vec![answer("200 OK", "text/html", "<html>")]).await;
     let error = client.events(Scope::Directory, None).next().await.unwrap().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the server answered 200 with unexpected content: content type text/html"
-    );
+    assert_eq!(error.to_string(), "the server answered 200 with unexpected content: content type text/html");
 }
 
 #[tokio::test]

@@ -86,7 +86,9 @@ impl AutoCommit {
             Ok(Err(error)) => format!("the changes of this turn are not committed: {error}"),
             Err(_) => {
                 let seconds = DEADLINE.as_secs();
-                format!("the changes of this turn are not committed: the commit takes longer than {seconds} s")
+                format!(
+                    "the changes of this turn are not committed: the commit takes longer than {seconds} s"
+                )
             }
         };
         tracing::warn!(session = %ending.session_id, "{NAME}: {failed}");

@@ -118,7 +118,9 @@ impl Host {
             // The login was lost with its process.
             Ok(Err(Failure::Gone)) => return Err(Unbegun::Missing),
             Ok(Err(failure)) => return Err(failed(failure.to_string())),
-            Err(_) => return Err(failed(format!("the user did not confirm it within {} s", limit.as_secs()))),
+            Err(_) => {
+                return Err(failed(format!("the user did not confirm it within {} s", limit.as_secs())));
+            }
         };
         // The answer may contain a secret, so the error does not quote it.
         let misfit = || failed("the plugin's answer has the wrong shape".to_owned());

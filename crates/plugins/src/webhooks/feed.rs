@@ -63,7 +63,9 @@ impl Feeder {
                 newest
             }
             Some(upto) if upto.saturating_add(1) < oldest => {
-                tracing::warn!("the log no longer has the events after the last notice of a webhook; they are skipped");
+                tracing::warn!(
+                    "the log no longer has the events after the last notice of a webhook; they are skipped"
+                );
                 oldest.saturating_sub(1)
             }
             Some(upto) => upto,

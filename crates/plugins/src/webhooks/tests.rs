@@ -367,7 +367,10 @@ fn an_invalid_receiver_is_refused_without_showing_secrets() {
         |config: Value| Receiver::new("chat", &serde_json::from_value(config).unwrap()).unwrap_err();
     assert_eq!(refused(json!({ "url": "https://a.test" })), "the webhook chat has no `secret` to sign with");
     let odd = refused(json!({ "url": "sk-1", "secret": "x" }));
-    assert!(odd.starts_with("the `url` of the webhook chat is not a valid address") && !odd.contains("sk-1"), "{odd}");
+    assert!(
+        odd.starts_with("the `url` of the webhook chat is not a valid address") && !odd.contains("sk-1"),
+        "{odd}"
+    );
     let scheme = refused(json!({ "url": "file:///a", "secret": "x" }));
     assert!(scheme.ends_with("must begin with http:// or https://"), "{scheme}");
     let base = refused(json!({ "url": "https://a.test", "secret": "whsec_sk-1!" }));
