@@ -175,7 +175,7 @@ async fn a_late_post_is_held_until_the_user_writes() {
     // After a day the ledger forgets sent posts, but not held ones.
     world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
-    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "what was said is forgotten");
+    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "a sent post is forgotten");
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
     assert!(ledger.open_places().await.unwrap().is_empty());
     ledger.accept(update("a")).await.unwrap();

@@ -25,7 +25,7 @@ use crate::{
 /// Maximum number of queued messages of a place.
 const MAX_WAITING: usize = 20;
 
-/// Maximum length of a message in bytes. No service allows longer messages, so a longer one is an attack.
+/// Maximum length of a message in bytes. No service lets users send longer messages.
 const MAX_TEXT: usize = 64 << 10;
 
 /// Pause after the ledger failed; doubles up to [`LONGEST_REST`].

@@ -191,7 +191,7 @@ fn a_repeated_prompt_is_not_queued_again() {
     let mut view = streaming();
     view.apply(&user("msg_1"));
     view.apply(&step(PARENT, "msg_1", false, &counts()));
-    assert_eq!(view.apply(&user("msg_1")), None, "OpenCode adds what was changed");
+    assert_eq!(view.apply(&user("msg_1")), None, "OpenCode repeats it with a summary of the changes");
     assert_eq!(view.queue_length(), 0);
     view.apply(&idle(PARENT));
     assert_eq!(view.apply(&user("msg_1")), None, "also when it is over");
@@ -285,7 +285,7 @@ fn an_open_request_takes_precedence_over_busy_and_idle() {
     let mut view = streaming();
     assert_eq!(view.badge(), Badge::Working);
     assert!(matches!(view.apply(&permission("per_1", PARENT, None)), Some(Change::Asked(_))));
-    assert_eq!(view.apply(&permission("per_1", PARENT, None)), None, "told again on a new connection");
+    assert_eq!(view.apply(&permission("per_1", PARENT, None)), None, "repeated on a new connection");
     assert_eq!(view.badge(), Badge::Permission);
     view.apply(&question("que_1", PARENT));
     assert_eq!(view.badge(), Badge::Question);
@@ -334,7 +334,7 @@ fn prompts_that_wait_are_counted() {
     view.apply(&step(PARENT, "msg_1", false, &json!({})));
     assert_eq!(view.apply(&user("msg_2")), Some(Change::Queue));
     view.apply(&user("msg_3"));
-    assert_eq!(view.apply(&user("msg_3")), None, "told again");
+    assert_eq!(view.apply(&user("msg_3")), None, "repeated");
     assert_eq!(view.queue_length(), 2);
     assert_eq!(
         view.apply(&step(PARENT, "msg_3", false, &json!({}))),

@@ -253,7 +253,7 @@ async fn a_process_that_hangs_up_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_process_that_always_ends_stays_dead() {
+async fn a_process_that_always_exits_is_not_restarted() {
     let world = World::new("ping:*) exit 1;; hook:*) exit 1;;");
     let mut settings = world.settings(1);
     settings.limits.deaths = 2;

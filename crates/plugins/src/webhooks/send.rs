@@ -25,7 +25,7 @@ const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 /// The result of sending a notice.
 enum Outcome {
     Taken,
-    /// The receiver wants no more notices.
+    /// The receiver answered 410, so a retry is useless.
     Gone,
     Failed(String),
 }

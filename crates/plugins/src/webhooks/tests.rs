@@ -61,7 +61,7 @@ impl Ear {
         let waited = self.heard.wait_for(|heard| heard.len() >= count);
         tokio::time::timeout(Duration::from_secs(30), waited)
             .await
-            .expect("it was told too little")
+            .expect("it received too few calls")
             .unwrap()
             .clone()
     }
@@ -210,7 +210,7 @@ async fn a_receiver_gets_a_valid_signature() {
     world.idle("ses_child", "completed").await;
     world.idle("ses_1", "completed").await;
     let heard = ear.until(1).await;
-    assert_eq!(heard.len(), 1, "neither what was before, nor a child's end, nor that it is busy");
+    assert_eq!(heard.len(), 1, "neither earlier events, nor a child's end, nor busy");
     let (call, id) = (&heard[0], "evt_6");
     assert_eq!((call.header("webhook-id"), call.header("content-type")), (id, "application/json"));
     let at: i64 = call.header("webhook-timestamp").parse().unwrap();
@@ -331,13 +331,13 @@ async fn private_addresses_are_refused_unless_allowed_and_redirects_are_not_foll
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(waiting.len(), 1, "it waits for somebody to allow it");
+    assert_eq!(waiting.len(), 1, "the refused notice stays in the outbox");
     assert!(inside.heard.borrow().is_empty());
     webhooks.close().await;
 }
 
 #[tokio::test]
-async fn a_receiver_that_answers_gone_is_disabled_and_a_removed_one_is_forgotten() {
+async fn a_notice_answered_with_gone_is_dropped_and_a_removed_receiver_is_forgotten() {
     let (mut ear, mut world) = (Ear::new(&["410 Gone"]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -356,7 +356,7 @@ async fn a_receiver_that_answers_gone_is_disabled_and_a_removed_one_is_forgotten
     assert_eq!(
         world.memory.heads("chat", 9).await.unwrap(),
         [],
-        "what happened meanwhile is nobody's concern"
+        "events without a receiver are not stored"
     );
     webhooks.close().await;
 }

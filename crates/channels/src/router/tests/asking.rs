@@ -43,7 +43,7 @@ async fn a_number_answers_a_question_with_the_label() {
     let call = world.server.called("POST /question/que_1/reply").await;
     assert!(call.ends_with(r#"{"answers":[["Blue"]]}"#), "{call}");
     let post = world.heard("✅ Blue (Ada)").await;
-    assert!(post.buttons.is_empty(), "what is settled has no buttons");
+    assert!(post.buttons.is_empty(), "a closed request has no buttons");
     world.server.answer(&prompt, "painted");
     world.heard("painted").await;
     assert_eq!(world.server.prompts().len(), 1, "an answer is no prompt");

@@ -87,7 +87,7 @@ impl Chat {
     pub(super) async fn until(&self, place: &Place, words: &str) -> Post {
         self.wait(|| self.lines(place).into_iter().find(|post| post.text.contains(words)))
             .await
-            .unwrap_or_else(|| panic!("nobody said {words:?} in {place}: {:#?}", self.lines(place)))
+            .unwrap_or_else(|| panic!("no message contains {words:?} in {place}: {:#?}", self.lines(place)))
     }
 
     /// Waits until `count` messages contain `words`.
@@ -109,7 +109,7 @@ impl Chat {
             let seen = self.seen.lock().unwrap();
             seen.understood.iter().find(|(known, _)| known == receipt).map(|(_, words)| words.clone())
         };
-        self.wait(told).await.unwrap_or_else(|| panic!("nobody understood {receipt}"))
+        self.wait(told).await.unwrap_or_else(|| panic!("the tap {receipt} was not confirmed"))
     }
 
     async fn wait<T>(&self, found: impl Fn() -> Option<T>) -> Option<T> {

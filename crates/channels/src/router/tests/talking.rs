@@ -122,7 +122,7 @@ async fn in_a_group_only_addressed_messages_count_except_in_a_thread_with_a_sess
     let elsewhere = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch!")) };
     world.bring(elsewhere).await;
     world.say("direct").await;
-    assert_eq!(world.server.prompt(2).await.text(), "direct", "what nobody addressed was not run");
+    assert_eq!(world.server.prompt(2).await.text(), "direct", "a message that is not addressed is not run");
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn a_crash_after_the_answer_was_complete_still_delivers_it_once() {
     let world = world.crash().await;
     world.rest().await;
     assert_eq!(world.texts(), ["Here I am."]);
-    assert_eq!(world.server.prompts().len(), 1, "what the server has is not sent again");
+    assert_eq!(world.server.prompts().len(), 1, "a prompt that the server has is not sent again");
 }
 
 #[tokio::test]

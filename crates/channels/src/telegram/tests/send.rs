@@ -131,7 +131,7 @@ async fn faults_tell_whether_the_call_may_have_been_carried_out() {
         matches!(&faults[1..], [Fault::Unreachable(_), Fault::Uncertain(_), Fault::Uncertain(_)]),
         "{faults:?}"
     );
-    assert_eq!(shown(&world).len(), 1, "what was cut was done");
+    assert_eq!(shown(&world).len(), 1, "the call with the cut connection was carried out");
     let nobody = Place { chat: "8".into(), ..place() };
     assert!(matches!(adapter.send(&nobody, &post).await, Err(Fault::Refused(_))));
     assert!(faults.iter().all(|it| !it.to_string().contains("fake-token")), "{faults:?}");

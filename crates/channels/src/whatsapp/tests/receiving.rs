@@ -119,7 +119,7 @@ async fn a_file_is_fetched_when_it_is_needed() {
     assert_eq!(world.adapter.download(&files[0], 100).await.unwrap(), bytes);
     let too_long = world.adapter.download(&files[0], 3).await.unwrap_err();
     assert!(matches!(too_long, Fault::Refused(_)), "{too_long}");
-    assert_eq!(world.state().calls["media.download"], 1, "what is too long is not even begun");
+    assert_eq!(world.state().calls["media.download"], 1, "a file that is too long is not requested");
     assert_eq!(world.state().problems, Vec::<String>::new());
     let unknown = Attachment { reference: "../1".into(), ..files[0].clone() };
     assert!(matches!(world.adapter.download(&unknown, 100).await, Err(Fault::Refused(_))));

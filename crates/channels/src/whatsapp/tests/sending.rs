@@ -68,7 +68,7 @@ async fn a_fault_tells_whether_the_call_was_carried_out() {
     assert!(matches!(faults[1], Fault::Unreachable(_)), "{}", faults[1]);
     assert!(matches!(faults[2], Fault::Uncertain(_)), "{}", faults[2]);
     assert!(matches!(faults[3], Fault::Uncertain(_)), "{}", faults[3]);
-    assert_eq!(world.state().messages.len(), 1, "only what was cut was done");
+    assert_eq!(world.state().messages.len(), 1, "only the call with the cut connection was carried out");
 }
 
 #[tokio::test]
