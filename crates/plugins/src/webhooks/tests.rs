@@ -353,11 +353,7 @@ async fn a_notice_answered_with_gone_is_dropped_and_a_removed_receiver_is_forgot
     let world = world.restarted();
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
-    assert_eq!(
-        world.memory.heads("chat", 9).await.unwrap(),
-        [],
-        "events without a receiver are not stored"
-    );
+    assert_eq!(world.memory.heads("chat", 9).await.unwrap(), [], "events without a receiver are not stored");
     webhooks.close().await;
 }
 
