@@ -48,8 +48,7 @@ impl Flavour for Slack {
     fn link(&self, inner: &str, address: &str) -> String {
         let address = address.replace('|', "%7C").replace('<', "%3C").replace('>', "%3E");
         let address = address.replace('&', "&amp;");
-        // A `
-        // `, a line break or another link in the label would break the link.
+        // A `|`, a line break or another link in the label would break the link.
         let label = inner.replace(['\n', '|'], " ");
         match label.trim() {
             "" => format!("<{address}>"),
