@@ -72,7 +72,7 @@ describe("a plugin that knows its way into a provider", () => {
   test("says no to what makes no sense", async () => {
     const missing = await login(baton, "callback", { method: 0, code: "open-sesame" })
     assert.deepEqual([missing.status, missing.body.name], [400, "ProviderAuthOauthMissing"])
-    assert.match(missing.body.data.message, /begin again/)
+    assert.match(missing.body.data.message, /start it again/)
     const invalid = await login(baton, "authorize", { method: 0, inputs: { team: "red" } })
     assert.deepEqual([invalid.status, invalid.body.name], [400, "ProviderAuthValidationFailed"])
     assert.deepEqual([invalid.body.data.field, invalid.body.data.message], ["team", "There is no such team"])

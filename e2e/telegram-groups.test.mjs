@@ -31,10 +31,10 @@ describe("A group that becomes another", () => {
 
   test("loses nothing", async () => {
     await fake.say({ ...ADA, chat: OLD, text: "/agent plan" })
-    await until(OLD, "From now on: plan")
+    await until(OLD, "The agent is now plan.")
     await fake.plan({ method: "sendMessage", kind: "busy", after: 1 })
     await fake.say({ ...ADA, chat: OLD, text: "/help" })
-    await gateway.logged("a post was not taken")
+    await gateway.logged("the service did not accept a post")
     await fake.control("telegram/migrate", { chat: OLD, to: Number(NEW) })
     await until(NEW, "/sessions")
     await fake.say({ ...ADA, chat: NEW, text: "/status" })

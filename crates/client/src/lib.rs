@@ -1,7 +1,9 @@
 //! The Rust SDK for any OpenCode-compatible server.
 //!
-//! [`Client`] makes the calls and follows the event stream across reconnects; [`streaming`] sends a
-//! prompt and reports on it until it is answered; [`view`] turns events into what a user interface shows; [`check`] judges one and [`recording`] reads one from a file. Nothing here knows how a server works inside.
+//! [`Client`] makes the calls and follows the event stream across reconnects. [`streaming`] sends a prompt and
+//! reports its progress until it is answered. [`view`] reduces events to the state that a user interface shows.
+//! [`check`] verifies a stream of events, and [`recording`] reads one from a file. Nothing here depends on the
+//! internals of a server.
 
 pub mod answer;
 mod calls;
