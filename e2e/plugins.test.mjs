@@ -177,12 +177,12 @@ describe("a plugin of a project's", () => {
       assert.match(error.data.message, /this directory is not trusted.*probe\.ts.*`baton trust .*project`/)
       assert.deepEqual(await notes(baton.directory), [])
 
-      assert.match(await world.trust(), /is trusted from now on/)
+      assert.match(await world.trust(), /is now trusted/)
       await answer()
       const names = async () => (await notes(baton.directory)).map((note) => note.name)
       assert.ok((await names()).includes("start"))
 
-      assert.match(await world.trust("--revoke", "."), /is not trusted any more$/)
+      assert.match(await world.trust("--revoke", "."), /is no longer trusted$/)
       await answer()
       assert.ok((await names()).includes("dispose"), "it is ended")
     } finally {

@@ -130,6 +130,6 @@ test("a file of another user is not trusted", async (t) => {
   await writeFile(file, JSON.stringify({ mcp: { evil: { type: "local", command: ["true"] } } }))
   await chown(file, 65534, 65534)
   await world.trust()
-  assert.match(await world.trust("--status"), /is trusted\ndoes not count: mcp\.evil/)
+  assert.match(await world.trust("--status"), /is trusted\nwithheld: mcp\.evil/)
   await world.remove()
 })

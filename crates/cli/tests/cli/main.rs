@@ -1,4 +1,4 @@
-//! The real program, from outside: what it prints, what it answers and how it ends.
+//! The real program from outside: its output, its responses and its exit codes.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The promises that only a real process can break: kill -9 at any moment, reconnects at any moment.
+//! Durability of a real process: SIGKILL at any moment, reconnects at any moment.
 
 #![allow(
     clippy::unwrap_used,
