@@ -1,4 +1,4 @@
-//! Reading a patch. Patient with what surrounds it, strict with what it says.
+//! Parses patches. Lenient about surrounding text, strict about the patch itself.
 
 use super::{Error, Hunk, Line, Operation};
 
@@ -10,7 +10,7 @@ const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Reads a patch. What stands before and after it, such as the marks of a here document, is passed over.
+/// Parses a patch. Ignores text before and after it, such as here-document markers.
 pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
     let mut reader = Reader { lines: text.lines().enumerate().peekable() };
     if reader.lines.find(|(_, line)| line.trim() == BEGIN).is_none() {
@@ -49,7 +49,7 @@ struct Reader<'a, I: Iterator<Item = (usize, &'a str)>> {
 }
 
 impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
-    /// The next line, unless it begins something else.
+    /// The next line, unless it begins another section.
     fn within(&mut self) -> Option<(usize, &'a str)> {
         self.lines.next_if(|(_, line)| !line.starts_with("*** "))
     }
@@ -95,7 +95,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
                 Some(' ') => Line::Keep(rest),
                 Some('-') => Line::Remove(rest),
                 Some('+') => Line::Insert(rest),
-                // Models leave out the space of an empty line.
+                // Models omit the space of an empty line.
                 None => Line::Keep(String::new()),
                 Some(_) => {
                     let message =
@@ -107,7 +107,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
         if !hunk.lines.is_empty() {
             hunks.push(hunk);
         }
-        // Blank lines between one file and the next belong to neither.
+        // Blank lines between two files belong to neither.
         if let Some(last) = hunks.last_mut()
             && !last.at_end
         {
@@ -119,7 +119,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
     }
 }
 
-/// What `@@` names. The line numbers of ordinary diffs say nothing here: models cannot count.
+/// The text after `@@`. Line numbers of ordinary diffs are ignored, because models cannot count.
 fn heading(text: &str) -> Option<String> {
     let text = match text.trim_start().strip_prefix('-').and_then(|rest| rest.split_once("@@")) {
         Some((_, named)) => named,
