@@ -209,7 +209,6 @@ pub(crate) struct Agents {
     pub(crate) json: bool,
 }
 
-/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     // Text for a terminal. (A doc comment here would turn every option's help into a paragraph.)

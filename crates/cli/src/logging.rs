@@ -25,7 +25,6 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Number of rotated files to keep.
 const KEPT: usize = 3;
 
-/// Log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Level {
     Trace,

@@ -29,7 +29,7 @@ pub(crate) struct Packed {
     pub(crate) gzip: Bytes,
     /// Size of the uncompressed JSON in bytes.
     pub(crate) length: u64,
-    /// Entity tag.
+    /// Entity tag of the list.
     pub(crate) tag: String,
 }
 

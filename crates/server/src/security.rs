@@ -62,7 +62,7 @@ pub enum Error {
     /// Without a password, every user of the network could run commands here.
     #[error("listening on {0} needs a password, because other machines can reach that address")]
     Exposed(IpAddr),
-    /// Not an origin.
+    /// The configured origin is not one.
     #[error("\"{0}\" is not an origin; write it like https://app.example or http://localhost:3000")]
     Origin(String),
     /// Not a host name.

@@ -85,7 +85,7 @@ pub enum Line {
     Keep(String),
     /// A removed line.
     Remove(String),
-    /// A new line.
+    /// An added line.
     Insert(String),
 }
 

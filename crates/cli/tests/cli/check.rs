@@ -1,4 +1,4 @@
-//! `baton check`.
+//! Tests of `baton check`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `baton run`.
+//! Tests of `baton run`.
 
 use protocol::{Event, EventBody};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,4 +1,4 @@
-//! `baton serve`.
+//! Tests of `baton serve`.
 
 use std::{fs, time::Duration};
 

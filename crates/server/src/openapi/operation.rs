@@ -131,7 +131,7 @@ impl Operation {
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 
-    /// Adds an error.
+    /// Adds a possible error.
     pub fn fails(&mut self, fault: Fault) {
         let faults = self.faults.entry(fault.status().as_u16()).or_default();
         if !faults.contains(&fault) {

@@ -42,7 +42,6 @@ pub(crate) struct World {
     _file: Option<TempDir>,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn where_line_ends_are_mixed_the_place_decides() {
+    fn with_mixed_line_ends_the_replaced_lines_decide() {
         let mixed = "a\r\nb\r\nc\nd\n";
         assert_eq!(attempt(mixed, "a\nb", "1\n2", false).unwrap(), "1\r\n2\r\nc\nd\n");
         assert_eq!(attempt(mixed, "c\nd", "1\n2", false).unwrap(), "a\r\nb\r\n1\n2\n");

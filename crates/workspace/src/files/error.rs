@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{} is too large ({size} bytes, at most {} are read): use a command such as `head`, `tail` or `grep`", .path.display(), super::MAX_FILE)]
     TooLarge {
         path: PathBuf,
-        /// In bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
     /// The image or document exceeds [`MAX_MEDIA`](super::MAX_MEDIA).
@@ -46,7 +46,7 @@ pub enum Error {
     MediaTooLarge {
         path: PathBuf,
         mime: &'static str,
-        /// In bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
     /// The requested lines begin after the last line.

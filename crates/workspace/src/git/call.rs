@@ -50,21 +50,15 @@ const MAX_COMPLAINT: usize = 1_000;
 pub enum Error {
     #[error("git {command}: {complaint}")]
     Refused {
-        /// Subcommand.
         command: String,
         /// Git's error message.
         complaint: String,
     },
     #[error("git {command} took longer than {} seconds and was ended", .deadline.as_secs())]
-    TooSlow {
-        /// Subcommand.
-        command: String,
-        deadline: Duration,
-    },
+    TooSlow { command: String, deadline: Duration },
     /// The output exceeds its bound.
     #[error("git {command} answered with more than {most} bytes")]
     TooMuch {
-        /// Subcommand.
         command: String,
         /// The bound in bytes.
         most: usize,

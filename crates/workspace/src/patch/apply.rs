@@ -148,7 +148,7 @@ impl Plan {
     }
 }
 
-/// A saved file.
+/// The content and permissions of a file before the patch.
 struct Kept {
     path: PathBuf,
     content: Option<(Vec<u8>, Permissions)>,

@@ -59,12 +59,12 @@ pub enum Outcome {
 pub enum Unkept {
     /// They exceed the limits.
     #[error(
-        "`{}` has more than {MAX_KEPT_FILES} files or {} MiB, which is too much to put back what a command changes there",
+        "`{}` has more than {MAX_KEPT_FILES} files or {} MiB, too much to restore after a command",
         .0.display(), MAX_KEPT_BYTES / 1024 / 1024
     )]
     TooMuch(PathBuf),
     /// A file cannot be read.
-    #[error("`{}` cannot be read, so a change of it could not be put back: {source}", path.display())]
+    #[error("cannot read `{}`, so changes to it could not be undone: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
 
@@ -154,7 +154,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         for Restored { path, outcome } in self.restore() {
-            tracing::warn!(path = %path.display(), ?outcome, "restored protected files after an interrupted command");
+            tracing::warn!(path = %path.display(), ?outcome, "an interrupted command had changed a protected file");
         }
     }
 }
@@ -203,7 +203,7 @@ impl Before {
     }
 }
 
-/// Reads places within the bounds.
+/// Reads paths within the limits.
 struct Reading<'p> {
     root: &'p Path,
     files: usize,
@@ -263,8 +263,9 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Makes sure that the directory of a place is where it was and no link, since what is put back would otherwise be
-/// written wherever the program wants. Returns whether there is such a directory; one that is needed is made again.
+/// Checks that the parent of a path is still the real directory and not a link; otherwise restored files would
+/// be written wherever the program wants. Returns false if there is no such directory; creates it if it is
+/// needed.
 fn real_parent(parent: &Path, is_absent: bool) -> io::Result<bool> {
     let Some(found) = parent.ancestors().find(|path| path.symlink_metadata().is_ok()) else {
         return Ok(false);
@@ -282,7 +283,7 @@ fn real_parent(parent: &Path, is_absent: bool) -> io::Result<bool> {
     fs::create_dir_all(parent).map(|()| true)
 }
 
-/// Puts a path back. The directory that it is in is known to be real.
+/// Restores a path. Its directory is known to be real.
 fn restore(path: &Path, before: &Before, out: &mut Vec<Restored>) {
     let mut done = |outcome: io::Result<Outcome>| {
         let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(error.to_string()));
@@ -345,7 +346,7 @@ fn is_same_file(path: &Path, bytes: &[u8], mode: u32) -> bool {
     is_alike && fs::read(path).is_ok_and(|now| now == bytes)
 }
 
-/// Puts a file in the place of whatever is there. A reader sees the one or the other, and nothing half written.
+/// Replaces whatever is at the path with a file. Readers see either version, never a half-written one.
 fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let new = beside(path);
     let written =
@@ -362,7 +363,7 @@ fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     put
 }
 
-/// Makes sure that there is a directory with this mode, and tells whether there was.
+/// Ensures that a directory with this mode exists. Returns true if it already did.
 fn put_directory(path: &Path, mode: u32) -> io::Result<bool> {
     match path.symlink_metadata() {
         Ok(about) if about.is_dir() => {
@@ -379,8 +380,8 @@ fn put_directory(path: &Path, mode: u32) -> io::Result<bool> {
     fs::DirBuilder::new().mode(mode).create(path).map(|()| false)
 }
 
-/// Removes whatever is at a path. A directory is renamed first, because a program can make one that is not easily
-/// emptied, and it must lose its name all the same.
+/// Removes whatever is at a path. A directory is renamed first, because a program can create one that cannot
+/// easily be emptied, and it must lose its name all the same.
 fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if is_absence(&error) => Ok(()),
@@ -397,7 +398,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new name in the same directory.
+/// An unused name in the same directory.
 fn beside(path: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
