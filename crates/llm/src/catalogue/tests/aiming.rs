@@ -1,4 +1,4 @@
-//! Where calls go, and what they are told to bring.
+//! Addresses, dialects and settings of calls.
 
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn each_provider_is_called_in_its_dialect_at_its_address() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_settings_are_named() {
     let error = provider("anthropic").aim(&request("claude-haiku-4-5")).unwrap_err();
     assert_eq!(
         error,
@@ -79,7 +79,7 @@ fn unknown_models_and_dialects_are_refused() {
 }
 
 #[test]
-fn local_servers_need_no_key_and_have_whatever_is_installed() {
+fn local_servers_need_no_key_and_accept_any_model() {
     let ollama = Provider::ollama();
     assert!(ollama.is_usable() && ollama.is_local() && ollama.knows("qwen3:8b"));
     let aim = ollama.aim(&request("qwen3:8b")).unwrap();
@@ -93,7 +93,7 @@ fn local_servers_need_no_key_and_have_whatever_is_installed() {
 }
 
 #[test]
-fn a_header_can_stand_for_the_key() {
+fn a_header_can_replace_the_key() {
     let proxied = configured(
         provider("anthropic"),
         &json!({ "options": { "headers": { "Authorization": "Bearer x" }, "baseURL": "https://gate.test" } }),
@@ -115,7 +115,7 @@ fn a_model_may_have_a_dialect_and_an_address_of_its_own() {
 }
 
 #[test]
-fn settings_lie_over_each_other() {
+fn settings_override_each_other_in_order() {
     let openai = configured(
         provider("openai").with_key(key()),
         &json!({ "models": { "gpt-5.1": {
@@ -139,7 +139,7 @@ fn settings_lie_over_each_other() {
 }
 
 #[test]
-fn the_older_dialect_can_be_asked_for() {
+fn the_older_dialect_can_be_configured() {
     let azure = configured(
         provider("azure").with_environment(&everything),
         &json!({ "options": { "useCompletionUrls": true } }),
@@ -150,7 +150,7 @@ fn the_older_dialect_can_be_asked_for() {
 }
 
 #[test]
-fn servers_that_differ_are_known() {
+fn quirks_of_servers_are_detected() {
     let quirks =
         |id: &str, model: &str| provider(id).with_key(key()).aim(&request(model)).unwrap().target.quirks;
     let mistral = quirks("mistral", "mistral-large-latest");
