@@ -149,7 +149,7 @@ fn restart(program: &Path, secrets: &Variables) -> io::Error {
     command.args(args).env(MARK, std::process::id().to_string()).exec()
 }
 
-/// Receives what [`send`] has sent, and puts the real standard input back.
+/// Receives the variables from [`send`] and restores the real standard input.
 fn receive() -> io::Result<Variables> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -42,7 +42,7 @@ const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 
 /// A provider of models.
 #[derive(Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Provider {
     pub id: String,
     /// Name for display to the user.

@@ -88,7 +88,7 @@ impl Default for Abilities {
 
 /// Kinds of content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "a set of five")]
+#[expect(clippy::struct_excessive_bools, reason = "a set of five kinds")]
 pub struct Modalities {
     pub text: bool,
     pub image: bool,

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_compared_quickly_and_a_large_change_is_only_counted() {
+    fn a_large_file_is_compared_quickly_and_a_large_change_has_only_counts() {
         let before = "some line that is in the file many times\n".repeat(250_000);
         let start = std::time::Instant::now();
         let diff = unified("a", &before, &before.replacen("many", "several", 1));

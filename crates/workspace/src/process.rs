@@ -254,7 +254,7 @@ pub(crate) fn exit(status: ExitStatus) -> Exit {
 
 /// Builds the command in its own process group with its environment; the caller sets its streams.
 fn command(spec: &Spec, mark: &str) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+    #[expect(clippy::disallowed_methods, reason = "all child processes start here")]
     let mut command = Command::new(&spec.program);
     let Inherited { added, removed } = inherited();
     match spec.inherited {

@@ -16,7 +16,7 @@ fn bot() -> Value {
 }
 
 #[tokio::test]
-async fn without_a_channel_or_with_a_mistake_it_says_what_to_do() {
+async fn a_missing_or_invalid_channel_is_an_error_with_a_hint() {
     let world = World::new();
     for args in [&["channels"][..], &["serve", "--port", "0", "--channels"]] {
         let ended = world.run_with_data(args).await;

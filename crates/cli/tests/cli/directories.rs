@@ -102,8 +102,8 @@ async fn each_directory_has_its_own_agents_models_permissions_commands_and_skill
     for session in [&here, &there] {
         said(&server, session, model(ASKING)).await.unwrap();
     }
-    assert!(world.project().join(LEFT).exists(), "it is allowed here");
-    assert!(!other.path.join(LEFT).exists(), "and denied there");
+    assert!(world.project().join(LEFT).exists(), "allowed in this project");
+    assert!(!other.path.join(LEFT).exists(), "denied in the other");
     server.stop().await;
 }
 
@@ -128,7 +128,7 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
                     &json!({ "model": "demo/simple", "agent": { "new": {} } }).to_string(),
                 );
                 let agents = server.calls.get(&other.about("/agent")).await.unwrap();
-                assert!(names(&agents).contains(&"new"), "it is read again while the turn runs");
+                assert!(names(&agents).contains(&"new"), "the configuration is reloaded during the turn");
             }
             EventBody::PartDelta(_) => deltas_after += 1,
             EventBody::SessionStatus(it) if it.status.is_idle() => {
@@ -138,7 +138,7 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
             _ => {}
         }
     }
-    assert!(changed && deltas_after > 0, "the turn went on: {deltas_after}");
+    assert!(changed && deltas_after > 0, "the turn continued: {deltas_after}");
     // A session keeps the model it used last, unless the agent has one.
     let fresh = other.session(&server).await;
     assert_eq!(said(&server, &fresh, json!({})).await.unwrap().1, "simple");
@@ -197,7 +197,7 @@ async fn an_invalid_configuration_is_reported_only_in_its_directory() {
     }
     assert_eq!(said(&server, &here, json!({})).await.unwrap().1, "baton");
     let messages = server.calls.get(&format!("/session/{there}/message")).await.unwrap();
-    assert_eq!(messages.as_array().unwrap().len(), 2, "what was said before can still be read");
+    assert_eq!(messages.as_array().unwrap().len(), 2, "earlier messages can still be read");
     other.write("opencode.json", "{}");
     assert_eq!(said(&server, &there, json!({})).await.unwrap().1, "simple", "as it did before");
     server.stop().await;
@@ -240,7 +240,7 @@ async fn disposing_of_a_directory_reloads_it_and_notifies_clients() {
                 told += 1;
             }
             EventBody::SessionStatus(it) if it.status.is_idle() => {
-                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn went on");
+                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn continued");
             }
             EventBody::SessionIdle(_) => break,
             _ => {}

@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on should say so and stop"
+    reason = "a test that cannot continue should fail at once"
 )]
 
 mod agents;

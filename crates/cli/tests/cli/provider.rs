@@ -295,7 +295,7 @@ async fn a_key_that_a_client_stores_counts_from_the_next_prompt_on_and_is_never_
     assert!(!before["connected"].as_array().unwrap().contains(&json!("openai")));
     let all = before["all"].as_array().unwrap();
     let openai: Vec<&Value> = all.iter().filter(|provider| provider["id"] == "openai").collect();
-    assert_eq!(openai.len(), 1, "it is listed, once");
+    assert_eq!(openai.len(), 1, "listed once");
     assert!(openai[0]["models"].as_object().unwrap().contains_key("gpt-5"));
 
     let key = json!({ "type": "api", "key": KEY });

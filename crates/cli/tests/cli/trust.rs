@@ -97,7 +97,7 @@ async fn an_mcp_program_of_a_project_runs_with_trust_and_a_prompt_only() {
     read_everything(&server).await;
     prompt(&server, "demo/simple").await;
     assert!(!mark.exists(), "an untrusted program was started");
-    assert_eq!(server.calls.get("/config").await.unwrap()["username"], "ada", "the rest counts");
+    assert_eq!(server.calls.get("/config").await.unwrap()["username"], "ada", "the rest takes effect");
     let command = format!("baton trust {}", world.project().display());
     let status = server.calls.get("/mcp").await.unwrap();
     assert_eq!(status["evil"]["status"], "failed");
@@ -114,7 +114,7 @@ async fn an_mcp_program_of_a_project_runs_with_trust_and_a_prompt_only() {
     assert!(!mark.exists(), "reading starts nothing");
     assert_eq!(server.calls.get("/mcp").await.unwrap()["evil"], json!({ "status": "disabled" }));
     prompt(&server, "demo/simple").await;
-    assert_eq!(settled(&server, "evil").await["status"], "failed", "it is no MCP server");
+    assert_eq!(settled(&server, "evil").await["status"], "failed", "the program is not an MCP server");
     assert!(mark.exists(), "a turn starts it");
 
     fs::remove_file(&mark).unwrap();
@@ -158,7 +158,7 @@ async fn the_users_key_is_not_sent_to_an_address_of_the_project() {
     world.trust();
     let ended = world.run_with_data(&["run", "hi"]).await;
     assert_eq!((ended.code, ended.stderr.contains("baton trust")), (Some(0), false), "{ended:?}");
-    assert!(!evil.calls().is_empty(), "what the user trusts counts");
+    assert!(!evil.calls().is_empty(), "a trusted address is used");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
-    reason = "a test that cannot go on should say so and stop"
+    reason = "a test that cannot continue should fail at once"
 )]
 
 mod kills;

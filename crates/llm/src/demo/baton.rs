@@ -47,14 +47,14 @@ pub(super) fn answer(request: &Request) -> Vec<Action> {
         }),
         Intent::Run(command) => {
             turn.once("I can run that, if you allow it. ", "bash", json!({ "command": command }), |result| {
-                format!("It ran. This is what it said:\n\n```\n{}\n```", result.trim_end())
+                format!("It ran. Its output:\n\n```\n{}\n```", result.trim_end())
             })
         }
         Intent::Ask => turn.once("Gladly. ", "question", questions(), |result| {
-            format!("Thank you. What came back to me was: {result}")
+            format!("Thank you. The tool returned: {result}")
         }),
         Intent::Subagent => turn.once(
-            "I'll send a colleague ahead. It works in a session of its own. ",
+            "I'll send a colleague ahead. It works in its own session. ",
             "task",
             json!({
                 "description": "Look around the project",
@@ -68,7 +68,7 @@ pub(super) fn answer(request: &Request) -> Vec<Action> {
                 "Somebody wants to see me think. I am a script, so this is what thinking looks like from outside: \
                  a block of its own, streamed before the answer, that clients may fold away.",
             ),
-            say("There you are: the reasoning came first, in a part of its own, and this is the answer."),
+            say("The reasoning came first, as a separate part; this is the answer."),
         ]),
         Intent::Plan => plan(&turn),
         Intent::Look => look::around(&turn),

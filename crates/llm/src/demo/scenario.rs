@@ -196,14 +196,12 @@ fn check(action: &Action, before: &[Action]) -> Result<(), &'static str> {
     }
     match action {
         Action::Http { .. } if !before.iter().all(|action| matches!(action, Action::Http { .. })) => {
-            Err("`http` refuses the whole call, so it has to come first")
+            Err("`http` refuses the whole call, so it must come first")
         }
         Action::Tool { input, raw, .. } if input.is_some() == raw.is_some() => {
             Err("`tool` needs either `input` or `raw`")
         }
-        Action::Text(talk) | Action::Reasoning(talk) if talk.words == 0 => {
-            Err("`words` has to be at least 1")
-        }
+        Action::Text(talk) | Action::Reasoning(talk) if talk.words == 0 => Err("`words` must be at least 1"),
         _ => Ok(()),
     }
 }

@@ -249,7 +249,7 @@ async fn a_client_that_sends_nothing_more_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
+async fn a_client_that_has_left_is_noticed_without_a_write() {
     let (router, gone) = events();
     let served = start(router, async {}).await;
     let mut reset = call(&served, "/events").await;

@@ -92,7 +92,7 @@ async fn a_stream_sends_connected_and_then_events_of_its_directory() {
     assert_eq!(header("cache-control"), "no-cache, no-transform");
     assert_eq!(header("x-accel-buffering"), "no");
     assert_eq!(header("x-content-type-options"), "nosniff");
-    // The body was not polled yet, and still sees what happened since the response.
+    // The body was not polled yet, and still includes events since the response.
     world.create("/elsewhere").await;
     let session = world.create(&world.directory).await;
     let mut stream = response.into_body().into_data_stream();
@@ -118,7 +118,7 @@ async fn a_global_stream_names_the_directory_of_each_event() {
 }
 
 #[tokio::test]
-async fn a_cursor_replays_what_came_after_it() {
+async fn a_cursor_replays_later_events() {
     let world = World::new();
     for _ in 0..3 {
         world.create(&world.directory).await;

@@ -55,7 +55,7 @@ async fn large_responses_are_compressed_on_request_and_streams_never() {
 }
 
 #[tokio::test]
-async fn an_operation_that_is_not_built_says_so() {
+async fn an_operation_that_is_not_built_is_refused() {
     let world = World::new();
     let id = world.session().await;
     for method in ["POST", "DELETE"] {

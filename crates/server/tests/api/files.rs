@@ -62,7 +62,7 @@ async fn lines_and_names_are_found() {
 }
 
 #[tokio::test]
-async fn a_directory_is_listed_with_what_git_ignores() {
+async fn a_listing_includes_and_marks_ignored_entries() {
     let world = repository().await;
     let top = world.get("/file?path=").await;
     let names: Vec<_> =

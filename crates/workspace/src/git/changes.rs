@@ -341,7 +341,7 @@ mod tests {
         std::fs::remove_file(repository.worktree.join("new")).unwrap();
         repository.apply(&file).await.unwrap();
         assert_eq!(std::fs::read_to_string(repository.worktree.join("new")).unwrap(), "one\n");
-        assert!(repository.apply(&file).await.is_err(), "it was applied already");
+        assert!(repository.apply(&file).await.is_err(), "the patch is already applied");
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ const END_OF_FILE: &str = "*** End of File";
 pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
     let mut reader = Reader { lines: text.lines().enumerate().peekable() };
     if reader.lines.find(|(_, line)| line.trim() == BEGIN).is_none() {
-        return Err(Error::Syntax { line: 1, message: format!("it has to begin with `{BEGIN}`") });
+        return Err(Error::Syntax { line: 1, message: format!("it must begin with `{BEGIN}`") });
     }
     let mut operations = Vec::new();
     while let Some((at, line)) = reader.lines.next() {
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
             let (path, target) = (path?, reader.target()?);
             let hunks = reader.hunks()?;
             if hunks.is_empty() && target.is_none() {
-                return Err(syntax(at, format!("`{UPDATE} {path}` is followed by no change")));
+                return Err(syntax(at, format!("`{UPDATE} {path}` has no change")));
             }
             operations.push(Operation::Update { path, target, hunks });
         } else if !line.is_empty() {
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
             ));
         }
     }
-    Err(syntax(text.lines().count().saturating_sub(1), format!("it has to end with `{END}`")))
+    Err(syntax(text.lines().count().saturating_sub(1), format!("it must end with `{END}`")))
 }
 
 struct Reader<'a, I: Iterator<Item = (usize, &'a str)>> {
@@ -60,7 +60,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
             let line = match line.strip_prefix('+') {
                 Some(line) => line,
                 None if line.trim().is_empty() => "",
-                None => return Err(syntax(at, "every line of a new file has to begin with `+`".to_owned())),
+                None => return Err(syntax(at, "every line of a new file must begin with `+`".to_owned())),
             };
             content.push_str(line);
             content.push('\n');
@@ -99,7 +99,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
                 None => Line::Keep(String::new()),
                 Some(_) => {
                     let message =
-                        format!("a line of a change has to begin with ` `, `-`, `+` or `@@`, not `{line}`");
+                        format!("a line of a change must begin with ` `, `-`, `+` or `@@`, not `{line}`");
                     return Err(syntax(at, message));
                 }
             });
@@ -132,7 +132,7 @@ fn heading(text: &str) -> Option<String> {
 fn name(path: &str, at: usize) -> Result<String, Error> {
     let path = path.trim();
     if path.is_empty() {
-        return Err(syntax(at, "a file has to have a name".to_owned()));
+        return Err(syntax(at, "a file must have a name".to_owned()));
     }
     Ok(path.to_owned())
 }

@@ -137,7 +137,7 @@ fn everything_is_restored_if_one_file_cannot_be_written() {
 }
 
 #[test]
-fn later_parts_see_what_earlier_ones_did() {
+fn later_operations_see_earlier_results() {
     let directory = files(&[("a", "one\n")]);
     let patch = "*** Update File: a\n@@\n-one\n+two\n*** Update File: a\n@@\n-two\n+three";
     run(directory.path(), patch).unwrap();
@@ -168,8 +168,8 @@ fn text_around_a_patch_is_ignored() {
 #[test]
 fn syntax_errors_name_the_line() {
     for (text, expected) in [
-        ("", "line 1 of the patch: it has to begin with"),
-        ("*** Begin Patch\n*** Delete File: a", "line 2 of the patch: it has to end with"),
+        ("", "line 1 of the patch: it must begin with"),
+        ("*** Begin Patch\n*** Delete File: a", "line 2 of the patch: it must end with"),
         ("*** Begin Patch\n*** End Patch", "the patch changes no file"),
         ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 of the patch: expected"),
         (
@@ -182,12 +182,9 @@ fn syntax_errors_name_the_line() {
         ),
         (
             "*** Begin Patch\n*** Update File: a\n*** End Patch",
-            "line 2 of the patch: `*** Update File: a` is followed",
+            "line 2 of the patch: `*** Update File: a` has no change",
         ),
-        (
-            "*** Begin Patch\n*** Delete File:\n*** End Patch",
-            "line 2 of the patch: a file has to have a name",
-        ),
+        ("*** Begin Patch\n*** Delete File:\n*** End Patch", "line 2 of the patch: a file must have a name"),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{text:?}: {error}");

@@ -23,7 +23,7 @@ pub struct Companion {
     errors: Arc<Mutex<Output>>,
     reading: JoinHandle<()>,
     /// Dropped after the tree, which a living server ends itself.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "held so that dropping it ends the guard"))]
     guard: Option<Guard>,
 }
 

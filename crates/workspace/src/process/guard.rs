@@ -27,7 +27,7 @@ done
 #[derive(Debug)]
 pub(super) struct Guard {
     /// The shell, with the pipe whose end it waits for.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "held so that dropping it ends the guard"))]
     shell: Child,
 }
 
@@ -36,7 +36,7 @@ impl Guard {
     /// logged.
     pub(super) fn over(process: Option<u32>, mark: &str) -> Option<Self> {
         let process = process?.to_string();
-        #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+        #[expect(clippy::disallowed_methods, reason = "all child processes start here")]
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", WATCH, "baton-guard", &process, &format!("{}={mark}", tree::VARIABLE)])

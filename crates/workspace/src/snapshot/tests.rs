@@ -270,7 +270,7 @@ async fn diffs_have_counts_and_patches() {
     );
     let one = world.all(&["removed.txt"]);
     let diffs = shadow.compare(&before, &after, &one, &CancellationToken::new()).await.unwrap();
-    assert_eq!(diffs.len(), 1, "only what was asked about");
+    assert_eq!(diffs.len(), 1, "only the requested files");
 }
 
 #[tokio::test]

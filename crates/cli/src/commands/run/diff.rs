@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn long_diffs_and_lines_are_cut_and_controls_taken_out() {
+    fn long_diffs_and_lines_are_cut_and_control_characters_removed() {
         let body = "+line\n".repeat(100);
         let shown = plain(&json!({ "diff": format!("@@ -0,0 +1,100 @@\n{body}") }));
         assert_eq!((shown.len(), shown.last().unwrap().as_str()), (MAX_LINES + 1, "  … 61 more lines"));

@@ -85,7 +85,7 @@ fn local_servers_need_no_key_and_accept_any_model() {
     let aim = ollama.aim(&request("qwen3:8b")).unwrap();
     assert_eq!((aim.dialect, aim.endpoint.url.as_str()), (Dialect::Chat, "http://127.0.0.1:11434/v1"));
     assert!(aim.endpoint.key.is_none());
-    assert!(provider("lmstudio").is_usable(), "its list has a variable, but it is on this machine");
+    assert!(provider("lmstudio").is_usable(), "it runs on this machine, although the list has a variable");
     let moved = configured(provider("openai"), &json!({ "options": { "baseURL": "http://localhost:9/v1" } }));
     assert!(moved.is_usable() && moved.knows("anything"));
     let closed = configured(moved, &json!({ "whitelist": ["gpt-5.1"] }));
@@ -105,7 +105,7 @@ fn a_header_can_replace_the_key() {
 }
 
 #[test]
-fn a_model_may_have_a_dialect_and_an_address_of_its_own() {
+fn a_model_may_have_its_own_dialect_and_address() {
     let azure = provider("azure").with_environment(&everything);
     let claude =
         azure.models.values().find(|model| model.npm.as_deref() == Some("@ai-sdk/anthropic")).unwrap();
@@ -125,8 +125,8 @@ fn settings_override_each_other_in_order() {
     request.cache_key = Some("ses_1".into());
     let settings = |request: &Request| Value::Object(openai.aim(request).unwrap().target.options);
     let plain = settings(&request);
-    assert_eq!(plain["reasoningEffort"], "medium", "what suits the model");
-    assert_eq!(plain["textVerbosity"], "high", "what was configured");
+    assert_eq!(plain["reasoningEffort"], "medium", "default of the model");
+    assert_eq!(plain["textVerbosity"], "high", "configured value");
     assert_eq!(plain["promptCacheKey"], "ses_1");
     request.variant = Some("high".into());
     let high = settings(&request);

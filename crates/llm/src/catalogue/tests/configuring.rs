@@ -117,9 +117,9 @@ fn keys_come_from_the_environment_unless_configured() {
     let kept = google.with_key(Secret::new("mine")).with_environment(&only("GEMINI_API_KEY"));
     assert_eq!(kept.key, Some(Secret::new("mine")));
     let azure = provider("azure").with_environment(&only("AZURE_RESOURCE_NAME"));
-    assert_eq!(azure.key, None, "a name is no key");
+    assert_eq!(azure.key, None, "a name is not a key");
     let bedrock = provider("amazon-bedrock").with_environment(&only("AWS_ACCESS_KEY_ID"));
-    assert_eq!(bedrock.key, None, "half a key is none");
+    assert_eq!(bedrock.key, None, "half a key is not a key");
     assert_eq!(provider("anthropic").with_environment(&|_| Some("  ".to_owned())).key, None);
 }
 

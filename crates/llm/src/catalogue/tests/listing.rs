@@ -110,6 +110,6 @@ fn a_step_of_a_real_model_has_its_price() {
 }
 
 #[test]
-fn an_unknown_provider_is_none() {
+fn an_unknown_provider_is_not_found() {
     assert_eq!(Catalogue::built_in().unwrap().provider("unknown").unwrap(), None);
 }

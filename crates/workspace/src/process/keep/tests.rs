@@ -117,7 +117,7 @@ fn a_link_and_its_target_are_restored() {
     fs::remove_file(top.join("second")).unwrap();
     fs::write(outside.join("new"), "").unwrap();
     assert_eq!(told(&keeper.restore(), &top), ["second PutBack", "shared/a PutBack"]);
-    assert!(outside.join("new").exists(), "the program cannot write there, so it was another one");
+    assert!(outside.join("new").exists(), "the program cannot write there, so another process did");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn concurrent_programs_share_the_saved_state() {
     assert_eq!(second.restore(), [], "the second one does not bring the change back");
     assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
     fs::write(&file, "by the user").unwrap();
-    assert_eq!(keeper(&[whole(&file)], &top).restore(), [], "later ones begin with what is there");
+    assert_eq!(keeper(&[whole(&file)], &top).restore(), [], "later programs start from the current state");
 }
 
 #[test]
