@@ -4,7 +4,7 @@
 //! a retry makes sense. A provider is a [`Model`]:
 //!
 //! - [`HttpModel`] calls a real one. The [`catalogue`] lists the providers, the [`transport`] makes the calls,
-//! and a [`dialect`] is their wire format.
+//!   and a [`dialect`] is their wire format.
 //! - [`demo::Demo`] follows a script.
 //!
 //! This crate knows nothing about sessions, parts or the execution of tools: of the workspace it uses only the

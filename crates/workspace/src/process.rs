@@ -4,11 +4,11 @@
 //! messages. Three rules hold for [`run`]:
 //!
 //! - It ends. A deadline and a cancellation token end the whole process tree: first with `SIGTERM`, after
-//! [`GRACE`] with `SIGKILL`. Dropping the future kills at once.
+//!   [`GRACE`] with `SIGKILL`. Dropping the future kills at once.
 //! - It finishes when the direct child exits, plus a short drain of the pipe. A grandchild that holds the pipe
-//! open (`server &`) does not block the caller. It may keep running, as in a terminal.
+//!   open (`server &`) does not block the caller. It may keep running, as in a terminal.
 //! - Its output is bounded: the beginning and the end are kept, the middle is counted. The whole output can go
-//! to a file, which is bounded, too.
+//!   to a file, which is bounded, too.
 //!
 //! Optionally it runs in a [`Sandbox`], or not at all, and restores the files that [`Spec::kept`] names.
 

@@ -6,10 +6,10 @@
 //! references never change.
 //!
 //! - Bytes are stored unchanged. No attribute, filter or line ending of the repository applies, because a
-//! restored file must equal the original.
+//!   restored file must equal the original.
 //! - Uncommitted files larger than [`MAX_UNTRACKED`] are omitted.
 //! - Several snapshots may be taken concurrently: each works on a copy of the shadow's index, and the last one
-//! to finish keeps its copy for the next.
+//!   to finish keeps its copy for the next.
 //! - Every operation has a deadline: after it the caller gets [`Error::Late`], and nothing was changed.
 //! - Trees that were not accessed for [`RETENTION`] are removed.
 

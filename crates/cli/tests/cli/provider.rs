@@ -24,7 +24,7 @@ pub(crate) struct Call {
     body: Value,
 }
 
-/// A fake OpenAI-compatible server.
+/// A fake server compatible with `OpenAI`.
 pub(crate) struct Fake {
     pub(crate) url: String,
     calls: Arc<Mutex<Vec<Call>>>,
