@@ -180,7 +180,7 @@ pub(crate) struct Trust {
     /// List the trusted directories
     #[arg(long, conflicts_with_all = ["revoke", "directory"])]
     pub(crate) list: bool,
-    /// Directory for the database and everything else [default: by the XDG specification]
+    /// Directory for the database and all other data [default: the XDG directories]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }

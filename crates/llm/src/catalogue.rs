@@ -68,7 +68,7 @@ pub struct Provider {
     pub names_conversations: bool,
     /// True if the configuration lists the models that may be used.
     closed: bool,
-    /// True if another component, such as a plugin, takes care of authorisation, with or without a key.
+    /// True if a loaded plugin authorises the calls, with or without a key.
     pub vouched: bool,
     /// Values of `${NAME}` in addresses.
     names: BTreeMap<String, String>,

@@ -23,7 +23,7 @@ pub use send::{Endpoint, KeyHeader, MAX_REFUSAL};
 
 use crate::Error;
 
-/// Interval of TCP keep-alive probes, which detect a dead connection during silence.
+/// Interval of TCP and HTTP/2 keep-alive probes, which detect a dead connection during silence.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Time that an unused connection is kept for a next step.

@@ -117,7 +117,7 @@ impl Live {
             EventBody::ServerConnected(_) => {
                 self.connections += 1;
                 if self.connections > 1 && !self.has_cursors {
-                    // Events sent during the gap are lost, so the checker cannot judge the next ones by them.
+                    // Without cursors the events during the gap are lost, so the check starts anew.
                     paper.end("until the connection broke", mem::take(&mut self.checker), End::Cut)?;
                     self.busy.clear();
                 }
