@@ -1,4 +1,4 @@
-//! `baton run`.
+//! Tests of `baton run`.
 
 use protocol::{Event, EventBody};
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,7 +89,7 @@ async fn the_exit_code_says_how_the_turn_ended() {
 }
 
 #[tokio::test]
-async fn a_session_is_gone_on_with_when_asked() {
+async fn a_session_is_continued_on_request() {
     let world = World::new();
     let none = world.run_with_data(&["run", "hi", "--continue"]).await;
     assert_eq!(none.code, Some(2), "{none:?}");
@@ -106,7 +106,7 @@ async fn a_session_is_gone_on_with_when_asked() {
 }
 
 #[tokio::test]
-async fn a_server_can_do_the_work() {
+async fn a_server_can_run_the_turn() {
     let world = World::new();
     let server = world.serve().await;
     let attached = world.run(&["run", "hi", "-m", "demo/simple", "--attach", &server.url]).await;
