@@ -92,7 +92,7 @@ pub(crate) struct Engine {
 
 #[derive(Debug, Group)]
 pub(crate) struct Run {
-    /// The prompt; `-`, or no prompt with piped input, reads it from standard input
+    /// The prompt; piped input follows it, and is the whole prompt if this is `-` or left out
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Model to use, as provider/model

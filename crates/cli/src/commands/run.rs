@@ -7,7 +7,7 @@ mod follow;
 mod host;
 mod screen;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
 use engine::{
     mint::Mint,
@@ -17,7 +17,7 @@ use futures::StreamExt;
 use protocol::{Event, EventBody, MessageError, MessageId, Session, message::ModelRef, prompt::PromptInput};
 use tokio::{
     io::AsyncReadExt,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::{
@@ -38,6 +38,9 @@ use screen::Screen;
 /// Timeout for the last events of a turn after its session is known to be idle: the second event of the idle
 /// pair, or both from a server that does not replay missed events.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Time without an end of standard input after which the user is told that the program waits for it.
+const INPUT_NOTICE: Duration = Duration::from_secs(3);
 
 /// Runs one turn. The exit code tells how it ended.
 pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
@@ -106,25 +109,39 @@ async fn host(options: &Run, here: &Path) -> Result<(Host, Option<Engine>), Fail
     }
 }
 
+/// The prompt of the command line, followed by standard input if that is a pipe or a file.
 async fn prompt(options: &Run) -> Result<PromptInput, Failure> {
-    let text = match &options.prompt {
-        Some(text) if text != "-" => text.clone(),
-        None if !terminal::is_fed() => {
-            return Err(Failure::usage("no prompt given")
-                .hint("for example: baton run \"what is in this directory?\""));
-        }
-        _ => {
-            let mut text = String::new();
-            let read = tokio::io::stdin().read_to_string(&mut text).await;
-            read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
-            text
-        }
+    let written = options.prompt.as_deref().filter(|text| *text != "-");
+    if options.prompt.is_none() && !terminal::is_fed() {
+        return Err(Failure::usage("there is no prompt").hint("baton run \"what is in this directory?\""));
+    }
+    let piped = if written.is_none() || terminal::is_fed() { piped().await? } else { String::new() };
+    let text = match written {
+        Some(written) if piped.trim().is_empty() => written.to_owned(),
+        Some(written) => format!("{written}\n\n{piped}"),
+        None => piped,
     };
     if text.trim().is_empty() {
         return Err(Failure::usage("the prompt is empty"));
     }
     let model = options.model.as_deref().map(model).transpose()?;
     Ok(PromptInput { model, agent: options.agent.clone(), ..PromptInput::text(text) })
+}
+
+/// Reads standard input to its end. Says so if that takes long: the writer may have forgotten to close it.
+async fn piped() -> Result<String, Failure> {
+    let mut text = String::new();
+    let mut input = tokio::io::stdin();
+    let mut read = pin!(input.read_to_string(&mut text));
+    let read = match timeout(INPUT_NOTICE, &mut read).await {
+        Ok(read) => read,
+        Err(_) => {
+            terminal::note("reading standard input to its end; `< /dev/null` gives none");
+            read.await
+        }
+    };
+    read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
+    Ok(text)
 }
 
 fn model(name: &str) -> Result<ModelRef, Failure> {
@@ -148,11 +165,17 @@ async fn take_turn(
     let host = host.at(&directory);
     // Subscribes before the session exists, so that the stream includes its creation.
     let mut events = host.events(&directory).await?;
-    let session = match session {
-        Some(session) => session,
-        None => host.create(&directory).await?,
+    let (session, is_new) = match session {
+        Some(session) => (session, false),
+        None => (host.create(&directory).await?, true),
     };
-    host.submit(&session.id, prompt).await?;
+    if let Err(refused) = host.submit(&session.id, prompt).await {
+        // `--continue` would pick the empty session. If it cannot be deleted, the refusal is still the news.
+        if is_new {
+            let _ = host.delete(&session.id).await;
+        }
+        return Err(refused);
+    }
     let turn = Turn {
         screen: Screen::new(options.format, &session.id),
         follower: Follower::new(session.id.clone(), message),

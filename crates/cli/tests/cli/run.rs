@@ -42,6 +42,24 @@ async fn a_prompt_can_be_piped_in() {
 }
 
 #[tokio::test]
+async fn piped_input_follows_the_prompt() {
+    let world = World::new();
+    let command = world.with_data(&["run", "review this", "--format", "json", "-m", "demo/simple"]);
+    let ended = finish(command, "a diff\n").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains(r#""review this\n\na diff\n""#), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn a_refused_prompt_leaves_no_session_to_continue() {
+    let world = World::new();
+    let refused = world.run_with_data(&["run", "hi", "-m", "demo/no_such"]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let none = world.run_with_data(&["run", "hi", "-m", "demo/simple", "--continue"]).await;
+    assert_eq!(none.code, Some(2), "{none:?}");
+}
+
+#[tokio::test]
 async fn json_is_one_event_per_line_from_the_sessions_birth_to_its_idle() {
     let world = World::new();
     let ended = world.run_with_data(&["run", "hi", "--format", "json", "-m", "demo/subagent", "--yes"]).await;

@@ -86,6 +86,13 @@ impl Host {
         })
     }
 
+    pub(super) async fn delete(&self, id: &SessionId) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => sessions.delete(id).await.map_err(Failure::from),
+            Self::Remote(client) => client.delete_session(id).await.map_err(Failure::from),
+        }
+    }
+
     async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
         let all = match self {
             Self::Local(sessions) => {
