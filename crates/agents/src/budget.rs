@@ -1,4 +1,4 @@
-//! What a turn and a session may use, and how much of it is gone.
+//! Usage budgets: the limits of a turn and of a session, and a meter that compares usage with them.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use protocol::session::Tokens;
 use protocol::{Message, MessageWithParts, Session};
 use tokio::time::Instant;
 
-/// Counts what one turn uses, in all its runs. What its children and its title use counts as well.
+/// Counts what one turn uses, over all its runs. The usage of its child sessions and of its title call counts
+/// too.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     budget: &'a Budget,
-    /// What the whole turn has used.
+    /// The usage of the whole turn, shared by all its runs.
     tally: &'a Tally,
-    /// That, when this run began.
+    /// The value of `tally` when this run began.
     earlier: Used,
-    /// What the session and its children had used then.
+    /// The usage of the session and its children when this run began.
     before: Used,
-    /// How long the session had been busy then.
+    /// The total time of the session's steps when this run began.
     busy_before: Duration,
-    /// What the children had used when somebody last looked.
+    /// The usage of the children when [`Meter::look`] last read it.
     children: Used,
-    /// When this run began.
     start: Instant,
 }
 
-/// Who a budget is for.
+/// The owner of a budget.
 #[derive(Debug, Clone, Copy)]
 enum Scope {
     Turn,
@@ -36,7 +36,8 @@ enum Scope {
 }
 
 impl<'a> Meter<'a> {
-    /// Starts to count.
+    /// Starts the meter. Reads the session's earlier messages only if a session budget for steps or minutes
+    /// is set.
     pub(crate) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
         let mut before = used([&turn.session]);
         let mut busy_before = Duration::ZERO;
@@ -52,18 +53,17 @@ impl<'a> Meter<'a> {
         let (tally, earlier) = (turn.tally(), turn.tally().used());
         let (children, start) = (Used::default(), Instant::now());
         let mut meter = Self { budget, tally, earlier, before, busy_before, children, start };
-        // What they have used before belongs to earlier turns, or was counted by an earlier run.
+        // The children used this in earlier turns, or an earlier run has counted it.
         meter.children = meter.of_children(turn).await?;
         meter.before = meter.before.and(meter.children);
         Ok(meter)
     }
 
-    /// Counts a step.
     pub(crate) fn step(&mut self, cost: Number, tokens: &Tokens) {
         self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
-    /// Counts what the children have used meanwhile.
+    /// Adds the usage of the children since the last call.
     pub(crate) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
         let children = self.of_children(turn).await?;
         self.tally.add(children.without(self.children));
@@ -71,7 +71,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// What the children have used, if anybody wants to know.
+    /// Returns the usage of the children, or zero if no budget for cost or tokens is set.
     async fn of_children(&self, turn: &Turn) -> Result<Used, ports::Error> {
         if self.budget.cost.is_empty() && self.budget.tokens.is_empty() {
             return Ok(Used::default());
@@ -79,7 +79,7 @@ impl<'a> Meter<'a> {
         Ok(used(&turn.descendants().await?))
     }
 
-    /// When the time is up, and the sentence for it.
+    /// Returns the earliest time limit and the message for the user when it passes.
     pub(crate) fn deadline(&self) -> Option<(Instant, String)> {
         let budget = &self.budget.minutes;
         let left = |from: Instant, minutes: f64, used: Duration| {
@@ -103,7 +103,7 @@ impl<'a> Meter<'a> {
         turn.into_iter().chain(session).min_by_key(|(at, _)| *at)
     }
 
-    /// Why there may be no further step, if there may be none.
+    /// Returns the message for the user if a budget is used up, so that no further step may run.
     pub(crate) fn exceeded(&self) -> Option<String> {
         let turn = self.tally.used();
         let session = self.before.and(turn.without(self.earlier));
@@ -133,7 +133,7 @@ fn sentence(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) 
     format!("{}. Budgets are set in the configuration.", sentence.trim_end())
 }
 
-/// What sessions have used. Their steps are not known.
+/// Sums the usage of sessions. A session does not record its number of steps, so that field stays zero.
 fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     sessions.into_iter().fold(Used::default(), |sum, session| {
         let nothing = Tokens::default();
@@ -141,7 +141,7 @@ fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     })
 }
 
-/// How long a step took; none if the message is no step.
+/// Returns the duration of a step, or `None` for a user message.
 fn step_time(message: &MessageWithParts) -> Option<Duration> {
     let Message::Assistant(step) = &message.info else { return None };
     let took = step.time.completed.unwrap_or(step.time.created).saturating_sub(step.time.created);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_may_use_what_its_budget_says_and_no_more() {
+    fn a_turn_may_use_its_budget_and_no_more() {
         let budget =
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
         let tally = Tally::default();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_used_what_its_turns_have() {
+    fn a_session_uses_the_sum_of_its_turns() {
         let budget = budget(json!({ "cost": { "session": 1 }, "steps": { "session": 3 } }));
         let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
         let tally = Tally::default();
@@ -215,7 +215,7 @@ mod tests {
         let mut first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
         first.step(Number(0.0), &tokens(90, 0));
         assert_eq!(first.exceeded(), None);
-        // The next run finds in its session what the first has used.
+        // The session's usage includes what the first run used, and the second run must not count it twice.
         let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
         second.step(Number(0.0), &tokens(10, 0));

@@ -1,7 +1,7 @@
-//! Who takes a turn: implementations of [`engine::ports::Runner`].
+//! Implementations of [`engine::ports::Runner`]: the native loop and the drivers of external agents.
 //!
-//! A runner talks to the engine through the turn it is given and to nobody else. It knows models and the
-//! workspace; it does not know how anything is stored, who watches, or that there is such a thing as idle.
+//! A runner talks to the engine only through the turn that it is given. It knows models and the workspace. It
+//! does not know how data is stored, which clients watch, or that sessions have a status.
 
 pub mod acp;
 mod budget;

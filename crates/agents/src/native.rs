@@ -1,8 +1,8 @@
 //! The native loop: Baton's own agent, which works with any model `llm` can talk to.
 //!
-//! A turn is a sequence of steps. A step asks the model once, passes on what it says, runs the tools it calls, and
-//! closes the message; the results go into the next step. The loop ends when the model stops without calling a
-//! tool, when a person refuses something, or when a bound is reached:
+//! A turn is a sequence of steps. A step calls the model once, passes on its output, runs the tools that it
+//! calls, and closes the message; the results go into the next step. The loop ends when the model stops
+//! without calling a tool, when the user refuses a request, or when a limit is reached:
 //!
 //! | the model finished with | and called tools | then |
 //! |---|---|---|
@@ -12,12 +12,12 @@
 //! | `error` | no | error |
 //! | `unknown`, or not at all | no | go on, at most [`limits::REPEATS`] times in a row |
 //!
-//! Before each step the loop looks whether it can still be afforded ([`Options::budget`]) and whether the conversation
-//! still fits; one that does not is summarised in the middle of the turn, and the turn goes on. Who answers is decided
-//! for every step anew, because a prompt that joins may ask for another agent or model.
+//! Before each step the loop checks the budget ([`Options::budget`]) and the size of the conversation. A
+//! conversation that does not fit the model is summarised in the middle of the turn, and the turn goes on.
+//! The agent and the model are chosen anew for every step, because a prompt that joins may name others.
 //!
-//! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the middle
-//! has done nothing yet: what it said is withdrawn and it is tried again, without a tool running twice.
+//! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the
+//! middle has run no tool yet: its output is withdrawn and the loop retries, without a tool running twice.
 
 mod act;
 mod agent;
@@ -90,7 +90,7 @@ struct Inner {
 }
 
 impl Native {
-    /// A loop with these models, by provider.
+    /// Creates a loop with these models, by provider id.
     pub fn new(
         models: BTreeMap<String, Arc<dyn Model>>,
         clock: Arc<dyn Clock>,
@@ -100,10 +100,11 @@ impl Native {
         Self(Arc::new(Inner { models, clock, random, options }))
     }
 
-    /// The tools that suit a model or, if none is named, all there are. What an agent may do decides about the rest.
+    /// Returns the tools that suit a model, or all tools if none is named. Permissions of agents are not
+    /// applied.
     pub fn tools(&self, model: Option<&str>) -> Vec<llm::Tool> {
-        let (options, nobody) = (&self.0.options, Permissions::new(Vec::new(), Vec::new()));
-        Bench::new(&options.agents, &options.tools, &options.mcp, &nobody).listed(model)
+        let (options, no_rules) = (&self.0.options, Permissions::new(Vec::new(), Vec::new()));
+        Bench::new(&options.agents, &options.tools, &options.mcp, &no_rules).listed(model)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Somebody in front of an engine in tests of runners: submits prompts, watches, answers what is asked, and says what
-//! came of it.
+//! A test client of an engine: submits prompts, records events, answers permission requests and questions,
+//! and reads the results.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,10 +17,10 @@ use tempfile::TempDir;
 
 use crate::published::Published;
 
-/// How long anything may take before a test fails.
+/// The timeout of every wait. A test fails when it passes.
 const ENOUGH: Duration = Duration::from_mins(1);
 
-/// A clock that moves one millisecond with every look.
+/// A clock that advances by one millisecond with every reading.
 pub(crate) struct Ticking(pub(crate) AtomicI64);
 
 impl Clock for Ticking {
@@ -29,7 +29,7 @@ impl Clock for Ticking {
     }
 }
 
-/// What the person in front of the session does when asked.
+/// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Person {
     Agrees,
@@ -39,7 +39,7 @@ pub(crate) enum Person {
     Sleeps,
 }
 
-/// A project in a temporary directory, whose sessions are watched.
+/// A project in a temporary directory and the recorded events of its sessions.
 pub(crate) struct Onlooker {
     pub(crate) sessions: Sessions,
     pub(crate) project: TempDir,
@@ -69,7 +69,7 @@ impl Onlooker {
         self.sessions.submit(&session.id, PromptInput::text(text)).await.unwrap();
     }
 
-    /// A whole turn in a new session.
+    /// Runs a whole turn in a new session.
     pub(crate) async fn turn(&mut self, person: Person) -> Session {
         let session = self.session().await;
         self.submit(&session, "please").await;
@@ -77,7 +77,7 @@ impl Onlooker {
         session
     }
 
-    /// The next thing that is published.
+    /// Waits for the next published event and records it.
     pub(crate) async fn next(&mut self) -> EventBody {
         let event = self.published.next(ENOUGH).await;
         self.seen.push(event.clone());
@@ -93,7 +93,7 @@ impl Onlooker {
         }
     }
 
-    /// Answers whatever is asked until the session is idle.
+    /// Answers permission requests and questions until the session is idle.
     pub(crate) async fn until_idle(&mut self, session: &Session, person: Person) {
         loop {
             match self.next().await {
@@ -103,7 +103,8 @@ impl Onlooker {
         }
     }
 
-    /// Answers if something is asked. It may have been taken back meanwhile.
+    /// Answers a permission request or a question. The runner may have withdrawn a permission request
+    /// meanwhile.
     pub(crate) async fn react(&self, body: &EventBody, person: Person) {
         match body {
             EventBody::PermissionAsked(asked) => {
@@ -134,7 +135,7 @@ impl Onlooker {
         self.sessions.messages(&session.id, Page::default()).await.unwrap()
     }
 
-    /// Every tool of a session, in order.
+    /// Returns every tool call of a session, in order.
     pub(crate) async fn tools(&self, session: &Session) -> Vec<(String, ToolState)> {
         let parts = self.messages(session).await.into_iter().flat_map(|message| message.parts);
         parts
@@ -145,7 +146,7 @@ impl Onlooker {
             .collect()
     }
 
-    /// No tool runs and nobody is asked anything.
+    /// Asserts that no tool runs and that no permission request or question is open.
     pub(crate) async fn assert_all_is_closed(&self, session: &Session) {
         for (tool, state) in self.tools(session).await {
             assert!(matches!(state, ToolState::Completed(_) | ToolState::Error(_)), "{tool}: {state:?}");
@@ -154,7 +155,7 @@ impl Onlooker {
         assert_eq!(self.sessions.questions(None).await.unwrap(), []);
     }
 
-    /// How the session's turns ended, each of which is said exactly once.
+    /// Returns the end reasons of the session's turns, one per idle status.
     pub(crate) fn ends(&self, session: &Session) -> Vec<EndReason> {
         let ends = self.seen.iter().filter_map(|event| match &event.body {
             EventBody::SessionStatus(it) if it.session_id == session.id => match &it.status {
@@ -166,7 +167,7 @@ impl Onlooker {
         ends.collect()
     }
 
-    /// Everything that went wrong, in words.
+    /// Returns the messages of all session errors.
     pub(crate) fn errors(&self) -> Vec<String> {
         let errors = self.seen.iter().filter_map(|event| match &event.body {
             EventBody::SessionError(it) => it.error.as_ref().map(|error| error.message().to_owned()),
@@ -175,7 +176,7 @@ impl Onlooker {
         errors.collect()
     }
 
-    /// What a client that trusts the events would find wrong with them.
+    /// Asserts that the client's checker finds no fault in the recorded events.
     pub(crate) fn check(&self) {
         let mut checker = Checker::new();
         for event in &self.seen {
@@ -185,26 +186,26 @@ impl Onlooker {
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
     }
 
-    /// What the agent was told, as far as it has listened.
+    /// Returns the messages that the scripted agent has received so far.
     pub(crate) fn heard(&self) -> Vec<serde_json::Value> {
         let text = self.noted(".heard").unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What a script has noted in a file.
+    /// Returns the contents of a file that a script wrote to the project.
     pub(crate) fn noted(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.project.path().join(file)).ok()
     }
 }
 
-/// The processes with these ids are gone.
+/// Asserts that the processes with these ids have ended.
 pub(crate) fn assert_gone(ids: &str) {
     for id in ids.split_whitespace() {
         assert!(!lives(id), "process {id} is left");
     }
 }
 
-/// Whether a process lives, according to the system.
+/// Returns true if `/proc` lists the process and it is neither a zombie nor dead.
 pub(crate) fn lives(id: &str) -> bool {
     let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(id).join("stat")) else { return false };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());

@@ -1,4 +1,4 @@
-//! What an engine publishes, one event at a time, for tests of runners.
+//! The events that an engine publishes, one at a time, for tests of runners.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,7 +6,7 @@ use engine::{Sessions, Stream, StreamItem, bus::Scope};
 use protocol::Event;
 use tokio::time::timeout;
 
-/// Follows an engine's events from now on.
+/// Subscribes to an engine's events from now on.
 pub(crate) struct Published {
     stream: Stream,
     unread: VecDeque<Event>,
@@ -18,10 +18,10 @@ impl Published {
         Self { stream, unread: VecDeque::new() }
     }
 
-    /// The next event, which must not take longer than this.
+    /// Returns the next event; panics if none arrives in time.
     pub(crate) async fn next(&mut self, patience: Duration) -> Event {
         while self.unread.is_empty() {
-            match timeout(patience, self.stream.next()).await.expect("nothing happened").unwrap() {
+            match timeout(patience, self.stream.next()).await.expect("no event arrived in time").unwrap() {
                 StreamItem::Frames(frames) => {
                     let read = |json: &[u8]| serde_json::from_slice::<Event>(json).unwrap();
                     self.unread.extend(frames.iter().map(|frame| read(frame.json())));

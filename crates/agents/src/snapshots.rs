@@ -1,13 +1,16 @@
-//! What sessions do to the files of a worktree: remembered, told apart, and taken back.
+//! Snapshots of worktrees: they record which session changed which files, and revert the changes.
 //!
-//! Several sessions may work in one worktree at once, and a person in an editor beside them. A snapshot shows what has
-//! changed, not who changed it; so every change is *claimed* by whoever made it, in the worktree's [`Ledger`]:
+//! Several sessions may work in one worktree at once, and a user may edit files beside them. A snapshot shows
+//! what has changed, but not who changed it. So the author of a change *claims* it in the worktree's
+//! [`Ledger`]:
 //!
 //! - A tool that writes files knows which, and claims exactly those.
-//! - For a command, the tree is compared before and after. What somebody else has claimed meanwhile is theirs. So of
-//!   two commands that overlap, the one that ends first gets what changed while both ran: the shorter one is the likelier
-//!   author. Changes that nobody claims (an editor) while a command runs look like the command's.
-//! - What a subagent claims, its parents have claimed, too: whoever takes back a prompt wants all of it undone.
+//! - For a command, the trees before and after it are compared. Files that another session has claimed
+//!   meanwhile belong to that session. If two commands overlap, the one that ends first gets the files that
+//!   changed while both ran: the shorter one is the likelier author. Changes that no session claims (for
+//!   example by an editor) while a command runs count as the command's.
+//! - A claim of a subagent is also a claim of its parents, because a user who reverts a prompt wants all of
+//!   its changes undone.
 
 mod changes;
 mod ledger;
@@ -34,13 +37,13 @@ pub(crate) use changes::{Around, Changes};
 pub(crate) use ledger::{Moment, Visit};
 pub(crate) use worktree::Worktree;
 
-/// Worktrees to keep ready. Beyond that, those that nobody is working in are let go.
+/// Maximum number of cached worktrees. When it is reached, worktrees without a turn are dropped from the cache.
 const MAX_READY: usize = 64;
 
-/// How long a turn waits for its worktree to be ready.
+/// The time that a turn waits for its worktree to be ready.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The snapshots of all worktrees, kept in one directory.
+/// The snapshots of all worktrees, stored in one directory.
 pub struct Snapshots {
     base: PathBuf,
     closed: Closed,
@@ -48,18 +51,18 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Snapshots that are kept here.
+    /// Stores snapshots in the directory `base`.
     pub fn new(base: PathBuf) -> Self {
         Self { base, closed: Closed::default(), ready: Mutex::default() }
     }
 
-    /// The same without these places.
+    /// Leaves these paths out of all snapshots.
     #[must_use]
     pub fn without(self, closed: Closed) -> Self {
         Self { closed, ..self }
     }
 
-    /// The worktree of a session, if it is in a repository.
+    /// Returns the worktree of a session, or `None` if its directory is not in a repository.
     async fn worktree(&self, session: &Session) -> Option<(Arc<Worktree>, Repository)> {
         let repository = Repository::find(Path::new(&session.directory)).await?;
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,14 +75,14 @@ impl Snapshots {
         Some((Arc::clone(worktree), repository))
     }
 
-    /// The snapshots of a session's worktree; nothing if there are none to be had.
+    /// Opens the snapshots of a session's worktree. Returns `None` if snapshots are not possible there.
     async fn open(&self, session: &Session) -> Option<Arc<Worktree>> {
         let (worktree, repository) = self.worktree(session).await?;
         worktree.prepare(&repository).await.then_some(worktree)
     }
 
-    /// The same for a turn, which does not wait long: the first look into every file of a large worktree goes on
-    /// behind its back, and a later turn has the use of it.
+    /// Like `open`, but waits only for a short time, because a turn must not wait for the first scan of a
+    /// large worktree. The scan continues in the background, and a later turn uses its result.
     pub(crate) async fn open_soon(&self, session: &Session) -> Option<Arc<Worktree>> {
         let (worktree, repository) = self.worktree(session).await?;
         let preparing = Arc::clone(&worktree);
@@ -95,7 +98,7 @@ impl fmt::Debug for Snapshots {
     }
 }
 
-/// A difference as clients show it.
+/// Converts a difference to the wire format.
 fn wire(diff: TreeDiff) -> FileDiff {
     let status = match diff.status {
         Status::Added => "added",
@@ -104,7 +107,7 @@ fn wire(diff: TreeDiff) -> FileDiff {
     };
     FileDiff {
         file: Some(diff.file),
-        // Clients expect a text here.
+        // Clients expect a string here, even for a file without a patch.
         patch: Some(diff.patch.unwrap_or_default()),
         additions: diff.additions,
         deletions: diff.deletions,

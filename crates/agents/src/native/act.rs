@@ -1,4 +1,5 @@
-//! What becomes of what a model said: tools are run, the step is closed, and the turn goes on or ends.
+//! The second half of a step: runs the tools that the model called, closes the step, and continues or ends the
+//! turn.
 
 use llm::{Finish, Usage};
 use protocol::number::Number;
@@ -14,7 +15,7 @@ use super::run::{Flow, Loop, Stage};
 use super::tools::Fate;
 use super::{limits, structured};
 
-/// How a step ended.
+/// The result of a step.
 struct Ended {
     reason: Finish,
     tokens: Tokens,
@@ -22,7 +23,7 @@ struct Ended {
 }
 
 impl Loop<'_> {
-    /// Runs what the model called and decides what comes next.
+    /// Runs the tools that the model called and decides whether the turn goes on.
     pub(super) async fn act(&mut self, stage: &Stage<'_>, heard: Heard) -> Flow {
         let Heard { calls, finish, .. } = heard;
         let ended = self.count(&stage.role.voice, finish);
@@ -53,7 +54,7 @@ impl Loop<'_> {
         self.mind_the_size(stage, &ended, true).await
     }
 
-    /// Runs tools, unless there is nothing left to pay for what would come of it.
+    /// Runs tools, unless this is the last step of the turn or the budget is used up.
     async fn tools(&mut self, stage: &Stage<'_>, calls: &[Called], ended: &Ended) -> Flow {
         if stage.last {
             self.refuse(calls, "Not run: there are no tools in the last step of a turn.").await;
@@ -77,7 +78,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Answers calls without making them.
+    /// Fails calls without running them.
     async fn refuse(&self, calls: &[Called], reason: &str) {
         for call in calls {
             let (call, error) = (call.id.clone(), reason.to_owned());
@@ -85,7 +86,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Ends the turn with a structured answer, or gives the model another chance.
+    /// Ends the turn with a structured answer, or lets the model try again.
     async fn answer(
         &mut self,
         stage: &Stage<'_>,
@@ -108,7 +109,7 @@ impl Loop<'_> {
         self.mind_the_size(stage, ended, true).await
     }
 
-    /// Takes the first structured answer that fits; true if there is one.
+    /// Accepts the first structured answer that fits the schema. Returns true if there is one.
     async fn take(&self, schema: Option<&Extra>, answers: &[Called]) -> bool {
         let Some(schema) = schema else { return false };
         let mut taken = false;
@@ -122,7 +123,7 @@ impl Loop<'_> {
             let event = match structured::check(schema, input) {
                 _ if taken => AgentEvent::ToolFailed {
                     call,
-                    error: "Not taken: there is an answer already.".to_owned(),
+                    error: "Ignored: an earlier call has already given the structured answer.".to_owned(),
                     metadata: None,
                 },
                 Ok(()) => {
@@ -143,7 +144,7 @@ impl Loop<'_> {
         taken
     }
 
-    /// After a step without calls.
+    /// Continues or ends the turn after a step without calls.
     async fn decide(&mut self, stage: &Stage<'_>, ended: &Ended) -> Flow {
         match ended.reason {
             Finish::Unknown if self.repeats < limits::REPEATS => {
@@ -152,10 +153,10 @@ impl Loop<'_> {
             }
             Finish::Unknown => {
                 let times = self.repeats + 1;
-                let message = format!("the model stopped {times} times in a row without saying why");
+                let message = format!("the model stopped {times} times in a row without a finish reason");
                 Flow::Break(TurnEnd::Budget { message })
             }
-            // The last two were dealt with before.
+            // [`verdict`] has handled `ContentFilter` and `Error` before.
             Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter | Finish::Error => {
                 self.mind_the_size(stage, ended, false).await?;
                 Flow::Break(TurnEnd::Completed)
@@ -172,12 +173,11 @@ impl Loop<'_> {
         Flow::Continue(())
     }
 
-    /// Closes the step in which a summary was given, if it was.
+    /// Closes the step of a summary, or fails if the model gave none.
     pub(super) async fn close_summary(&mut self, voice: &Voice, heard: Heard) -> Flow {
         let Heard { calls, spoke, finish } = heard;
         let ended = self.count(voice, finish);
-        let empty =
-            || MessageError::unknown("the model did not summarise the conversation when it was asked to");
+        let empty = || MessageError::unknown("the model returned no summary of the conversation");
         let failed = verdict(ended.reason, true).or_else(|| (!spoke || !calls.is_empty()).then(empty));
         if let Some(error) = failed {
             return self.fail(&ended, error).await;
@@ -186,7 +186,7 @@ impl Loop<'_> {
         Flow::Continue(())
     }
 
-    /// Counts what a step has used.
+    /// Adds the step's usage to the meter.
     fn count(&mut self, voice: &Voice, finish: Option<(Finish, Usage)>) -> Ended {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
         let (tokens, cost) = (tokens(usage), Number(voice.prices.cost(&usage)));
@@ -211,7 +211,7 @@ impl Loop<'_> {
         .await;
     }
 
-    /// Closes a step, with what it has changed.
+    /// Closes a step with the files that it has changed.
     pub(super) async fn close(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
         let (snapshot, patch) = self.changes.finish().await;
         let changed = patch.is_some();
@@ -221,7 +221,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Says what a step has changed that is left unfinished, if there is one.
+    /// Reports the file changes of a step that the turn leaves unfinished, if there is one.
     pub(super) async fn leave(&self) {
         if let (_, Some(patch)) = self.changes.finish().await {
             self.turn.emit(AgentEvent::Patched(patch)).await;
@@ -229,7 +229,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Says what was changed altogether.
+    /// Reports all file changes of the turn and the session.
     async fn sum_up(&self) {
         if let Some(diffed) = self.changes.diffed().await {
             self.turn.emit(diffed).await;
@@ -237,7 +237,7 @@ impl Loop<'_> {
     }
 }
 
-/// The error that a reason to stop stands for.
+/// Returns the error for a finish reason that stands for one.
 fn verdict(reason: Finish, silent: bool) -> Option<MessageError> {
     match reason {
         Finish::ContentFilter => {
@@ -245,7 +245,7 @@ fn verdict(reason: Finish, silent: bool) -> Option<MessageError> {
             Some(MessageError::ContentFilter { message, extra: Rest::NONE })
         }
         Finish::Error if silent => {
-            Some(MessageError::unknown("the provider ended the answer with an error and did not say which"))
+            Some(MessageError::unknown("the provider ended the answer with an unspecified error"))
         }
         _ => None,
     }
@@ -262,7 +262,7 @@ fn wire(reason: Finish) -> message::Finish {
     }
 }
 
-/// What was used, as it is shown.
+/// Converts usage to the wire format.
 pub(super) fn tokens(usage: Usage) -> Tokens {
     let exclusive = usage.exclusive();
     Tokens {

@@ -9,46 +9,52 @@ use super::compaction::summary;
 use super::permission::defaults;
 use super::title;
 
-/// Permissions a child session does not have unless its agent says otherwise: it cannot start children of its own,
-/// and the list of what is left to do belongs to the session a person looks at.
+/// Permissions that a child session lacks unless its agent grants them: a child cannot start children of its own,
+/// and the todo list belongs to the session that the user looks at.
 const NOT_FOR_CHILDREN: [&str; 2] = ["task", "todowrite"];
 
-/// `build`, `plan`, `general` and `explore`, with their rules followed by a person's own, and those that nobody
-/// can choose: they write summaries and titles.
+/// Returns the agents `build`, `plan`, `general` and `explore`, each with its own rules followed by the user's
+/// `rules`, and the hidden agents that write summaries and titles.
 pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
     let deny = |permission: &str| Rule::new(permission, "*", Action::Deny);
     let allow = |permission: &str| Rule::new(permission, "*", Action::Allow);
     let looks = ["read", "list", "glob", "grep", "webfetch", "bash", "external_directory"];
     let explore = std::iter::once(deny("*")).chain(looks.map(allow));
     vec![
-        agent("build", AgentMode::Primary, "Does the work: reads, changes files, runs commands.", [], rules),
+        agent(
+            "build",
+            AgentMode::Primary,
+            "The default agent: reads and changes files and runs commands.",
+            [],
+            rules,
+        ),
         agent(
             "plan",
             AgentMode::Primary,
-            "Looks and thinks, and changes nothing.",
+            "Plans a change without changing files.",
             [deny("edit"), Rule::new("task", "general", Action::Deny)],
             rules,
         ),
         agent(
             "general",
             AgentMode::Subagent,
-            "Works on a question or task of several steps by itself.",
+            "Works on a question or task of several steps on its own.",
             [deny("todowrite")],
             rules,
         ),
         agent(
             "explore",
             AgentMode::Subagent,
-            "Finds its way through a code base quickly, and changes nothing.",
+            "Explores a code base quickly, without changing files.",
             explore.chain(looking()),
             rules,
         ),
         hidden("compaction", "Writes summaries of conversations.", summary::PROMPT, None),
-        hidden("title", "Finds titles for conversations.", title::PROMPT, Some(0.5)),
+        hidden("title", "Writes titles of conversations.", title::PROMPT, Some(0.5)),
     ]
 }
 
-/// An agent that the loop uses for itself.
+/// An agent that only the loop uses; users cannot choose it.
 fn hidden(name: &str, about: &str, prompt: &str, temperature: Option<f64>) -> Agent {
     let mut agent = agent(name, AgentMode::Primary, about, [], &[Rule::new("*", "*", Action::Deny)]);
     agent.hidden = Some(true);
@@ -57,7 +63,7 @@ fn hidden(name: &str, about: &str, prompt: &str, temperature: Option<f64>) -> Ag
     agent
 }
 
-/// What the defaults say about commands and places, again, after everything was denied.
+/// The default rules for commands, paths and reading. `explore` repeats them after it has denied everything.
 fn looking() -> impl Iterator<Item = Rule> {
     defaults()
         .into_iter()
@@ -79,7 +85,7 @@ fn agent(
     agent
 }
 
-/// The rules of a turn: the agent's, those for children, the session's.
+/// Returns the rules of a turn: the agent's, then those for children, then the session's.
 pub(super) fn rules(agent: &Agent, session: &Session) -> Vec<Rule> {
     let mut rules = agent.permission.clone();
     if session.parent_id.is_some() {
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_rules_come_last() {
+    fn the_users_rules_come_last() {
         let mine = [Rule::new("bash", "*", Action::Allow), Rule::new("bash", "rm *", Action::Deny)];
         assert_eq!(says("build", &mine, "bash", "make"), Action::Allow);
         assert_eq!(says("build", &mine, "bash", "rm x"), Action::Deny);

@@ -1,4 +1,4 @@
-//! One try of one step: asks the model, passes on what it says, notes what it calls.
+//! One attempt of a step: calls the model, emits its output as events, and collects its tool calls.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-/// A tool the model called.
+/// A tool call of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Called {
     pub(super) id: String,
@@ -19,25 +19,25 @@ pub(super) struct Called {
     pub(super) input: Value,
 }
 
-/// What the model said, as far as the loop is concerned.
+/// The result of an attempt.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Heard {
     pub(super) calls: Vec<Called>,
-    /// Whether there were any words.
+    /// True if the model produced text.
     pub(super) spoke: bool,
-    /// Nothing if the stream ended without a word about it.
+    /// `None` if the stream ended without a finish event.
     pub(super) finish: Option<(Finish, Usage)>,
 }
 
-/// A try that failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// Whether something was passed on that may have to be withdrawn.
+    /// True if events were emitted that may have to be withdrawn.
     pub(super) said: bool,
 }
 
-/// Asks once.
+/// Calls the model once.
 pub(super) async fn attempt(
     turn: &Turn,
     model: &dyn Model,
@@ -62,17 +62,17 @@ pub(super) async fn attempt(
     }
 }
 
-/// How long a model may be silent.
+/// The timeouts of a model's stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waits {
-    /// At first.
+    /// Until the first event.
     pub(super) first: Duration,
-    /// From one sign of life to the next.
+    /// Between two events.
     pub(super) next: Duration,
 }
 
 impl Waits {
-    /// As good as for ever, for models that end their waits themselves.
+    /// Practically no timeout, for models that enforce their own.
     const FOREVER: Self = Self { first: Duration::from_hours(48), next: Duration::from_hours(48) };
 }
 
@@ -80,9 +80,9 @@ struct Listener<'a> {
     turn: &'a Turn,
     waits: Waits,
     heard: Heard,
-    /// Texts and reasonings that have begun and not ended.
+    /// Text and reasoning blocks that have begun and not ended.
     open: Vec<Block>,
-    /// What providers want back with a reasoning.
+    /// Provider metadata of reasoning blocks, which the provider expects back in later requests.
     metadata: HashMap<String, Extra>,
     said: bool,
 }
@@ -145,10 +145,10 @@ impl Listener<'_> {
             ModelEvent::ToolInputStart { id, name } => {
                 self.say(AgentEvent::ToolPending { call: id, tool: name }).await;
             }
-            // Half an argument is of no use to anybody.
+            // Partial arguments are not shown to clients.
             ModelEvent::ToolInputDelta { .. } | ModelEvent::Finish { .. } => {}
             ModelEvent::ToolCall { id, name, input } => {
-                // Not every provider announces a call; a second announcement does nothing.
+                // Not every provider announces a call; a second announcement has no effect.
                 self.say(AgentEvent::ToolPending { call: id.clone(), tool: name.clone() }).await;
                 self.heard.calls.push(Called { id, name, input });
             }
@@ -177,7 +177,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Ends what the model left open, so that no text looks unfinished while tools run.
+    /// Ends the blocks that the model left open, so that no text looks unfinished while tools run.
     async fn close(&mut self) {
         for block in std::mem::take(&mut self.open) {
             self.end(block).await;

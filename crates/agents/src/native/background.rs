@@ -1,5 +1,5 @@
-//! Subagents that work while the turn goes on. The turn does not end before they do: what they report is told to the
-//! model as soon as it can listen.
+//! Background subagents, which work while the turn goes on. The turn does not end before they do: the model gets
+//! their results before its next step.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::run::{Flow, Loop};
 use super::{limits, tools};
 
-/// The subagents of one turn that nobody waits for.
+/// The background subagents of one turn.
 #[derive(Debug)]
 pub(super) struct Background {
     going: AtomicUsize,
@@ -28,14 +28,14 @@ impl Default for Background {
 }
 
 impl Background {
-    /// A place for one that is to be started, unless there are too many.
+    /// Reserves a place for a new subagent. Returns `None` if [`limits::BACKGROUND`] are running.
     pub(super) fn reserve(&self) -> Option<Place<'_>> {
         let room = |going| (going < limits::BACKGROUND).then_some(going + 1);
         self.going.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
         Some(Place { background: self, taken: false })
     }
 
-    /// A place for one that works already.
+    /// Adds a place for a subagent that is running already, regardless of the limit.
     pub(super) fn make_room(&self) -> Place<'_> {
         self.going.fetch_add(1, Ordering::Relaxed);
         Place { background: self, taken: false }
@@ -45,14 +45,14 @@ impl Background {
         self.going.load(Ordering::Relaxed) == 0
     }
 
-    /// The next one that has ended; none if the engine is going down.
+    /// Waits for the next subagent to end. Returns `None` if the engine shuts down.
     async fn next(&mut self) -> Option<ChildEnd> {
         let end = self.reports.recv().await.flatten();
         self.going.fetch_sub(1, Ordering::Relaxed);
         end
     }
 
-    /// One that has ended already.
+    /// Returns a subagent that has ended already, without waiting.
     fn ended(&mut self) -> Option<ChildEnd> {
         let end = self.reports.try_recv().ok()?;
         self.going.fetch_sub(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Background {
     }
 }
 
-/// A place that is given back unless it is taken.
+/// A reserved place. Dropping it frees the place unless it is taken.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     background: &'a Background,
@@ -68,13 +68,13 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Takes over the wait for a subagent. If the turn ends first, the engine ends the subagent.
+    /// Waits for a subagent in a task of its own. If the turn ends first, the engine ends the subagent.
     pub(super) fn take(mut self, end: BoxFuture<'static, Option<ChildEnd>>) {
         self.taken = true;
         let report = self.background.report.clone();
         tokio::spawn(async move {
             let end = end.await;
-            // Nobody may want to know any more.
+            // Fails if the turn has ended meanwhile, and then no result is needed.
             let _ = report.send(end).await;
         });
     }
@@ -89,14 +89,14 @@ impl Drop for Place<'_> {
 }
 
 impl Loop<'_> {
-    /// Tells the model of subagents that have ended meanwhile.
+    /// Adds the results of ended subagents to the conversation.
     pub(super) async fn hear_background(&mut self) {
         while let Some(end) = self.background.ended() {
             self.tell(&end).await;
         }
     }
 
-    /// The model has said all it had to say: ends the turn, or waits for what gives it something to say again.
+    /// Called when the model has stopped: ends the turn, or waits for a background subagent or a prompt that joins.
     pub(super) async fn linger(&mut self) -> Flow {
         while !self.background.is_empty() {
             tokio::select! {
@@ -115,7 +115,7 @@ impl Loop<'_> {
     }
 
     async fn tell(&self, end: &ChildEnd) {
-        let text = format!("A subagent in the background has ended.\n{}", tools::told(end));
+        let text = format!("A background subagent has ended.\n{}", tools::told(end));
         let text = TextPart { text, synthetic: Some(true), ..TextPart::default() };
         self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;
     }

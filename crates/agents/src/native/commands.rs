@@ -1,4 +1,4 @@
-//! Slash commands: which there are, and the prompt that each stands for.
+//! Slash commands: the list of commands, and the prompts that they expand to.
 
 mod expand;
 mod served;
@@ -24,60 +24,60 @@ pub(super) use expand::Snippet;
 pub(crate) use served::ask;
 pub use served::served;
 
-/// The field of a part that names the command lines in its text which are still to be run.
+/// The metadata field that lists the command lines in a part's text that have not run yet.
 const PENDING: &str = "snippets";
 
-/// What `/init` asks for.
+/// The prompt of `/init`.
 const INIT: &str = "\
 Write an AGENTS.md for this project, or improve the one there is. It is read by agents who know nothing about the \
 project and are about to change it.
 
-Look before you write: the README, the manifests and build files, the configuration of linters and CI, and enough of \
-the source to see how it is laid out. Instructions for other agents that lie around belong in, too.
+Look before you write: read the README, the manifests and build files, the configuration of linters and CI, and enough of \
+the source to see how it is laid out. If the project has instructions for other agents, include them.
 
-What it should say, each as short as it can be:
+It should contain, each as short as possible:
 - the commands to build, check and test, and how to run a single test
-- what lies where, and what must not depend on what
-- conventions that the code shows and a newcomer would get wrong
-- traps: what looks right and is not
+- the location of each part, and forbidden dependencies between parts
+- conventions of the code that a newcomer would get wrong
+- pitfalls: code or steps that look right and are not
 
-Leave out what any programmer knows, what a look at the file tree shows, and whatever you did not verify. Keep what is \
+Leave out what any programmer knows, what the file tree shows, and everything you did not verify. Keep what is \
 right in an existing file and change only what is wrong or missing.
 
 $ARGUMENTS";
 
-/// What `/review` asks for.
+/// The prompt of `/review`.
 const REVIEW: &str = "\
-Review a change and report what is wrong with it. Change nothing.
+Review a change and report its faults. Change nothing.
 
-What to review: $ARGUMENTS
+Review this: $ARGUMENTS
 
-If that is empty, review what is not committed yet (git status, git diff, git diff --cached, and new files). Otherwise \
+If that is empty, review the uncommitted changes (git status, git diff, git diff --cached, and new files). Otherwise \
 it names a commit, a branch to compare with, or a pull request; find out which.
 
-Read the changed files whole, not only the lines that changed, and whoever calls what changed. Look for, in this order: \
-mistakes (logic, edge cases, races, errors that get lost), holes in security, work that is done far too often, and \
-breaks with how the rest of the code does it. Do not report matters of taste, or what was so before the change.
+Read the changed files whole, not only the lines that changed, and the callers of changed code. Look for, in this order: \
+mistakes (logic, edge cases, races, lost errors), security holes, work that is done far too often, and \
+deviations from the conventions of the rest of the code. Do not report matters of taste or older faults.
 
-Verify each finding before you report it; say so if you could not. For each: the file and line, what goes wrong and when, \
-and what to do about it, the worst first. If there is nothing to report, say just that.";
+Verify each finding before you report it; say so if you could not. For each, give the file and line, what goes wrong and when, \
+and a fix, the worst first. If there is nothing to report, say just that.";
 
-/// What `/continue` asks for.
+/// The prompt of `/continue`.
 const CONTINUE: &str = "\
 Go on with the open entries of your todo list, one after the other. Complete each as soon as it is done.
 
 $ARGUMENTS";
 
-/// Every command: the built-in ones, those that people configured, and a skill under each name that is still free.
+/// Returns all commands: those that the user configured, the built-in ones, and the skills, sorted by name.
 pub fn all(configured: Vec<Command>, skills: &[Skill]) -> Vec<Command> {
     let built_in = [
-        command("continue", "Go on with the todo list", CONTINUE, None),
-        // Says nothing to a model: the engine does what it is for.
-        command("stop", "Do not go on with the todo list by itself, until your next message", "", None),
+        command("continue", "Continue with the todo list", CONTINUE, None),
+        // Has no prompt: the engine handles this command itself.
+        command("stop", "Stop continuing the todo list automatically, until your next message", "", None),
         command("init", "Write or improve AGENTS.md", INIT, None),
         command(
             "review",
-            "Review a change: nothing for what is not committed, else a commit, branch or pull request",
+            "Review uncommitted changes, or a commit, branch or pull request",
             REVIEW,
             Some(true),
         ),
@@ -88,7 +88,7 @@ pub fn all(configured: Vec<Command>, skills: &[Skill]) -> Vec<Command> {
         source: Some(CommandSource::Skill),
         ..command(&skill.name, "", &skill.content, None)
     });
-    // Whoever comes first has the name.
+    // The first command with a name wins.
     for command in configured.into_iter().chain(built_in).chain(skills) {
         if all.iter().all(|known| known.name != command.name) {
             all.push(Command { hints: hints(&command.template), ..command });
@@ -112,7 +112,7 @@ fn command(name: &str, about: &str, template: &str, subtask: Option<bool>) -> Co
     }
 }
 
-/// The prompt that a command stands for in a directory, or why there is none.
+/// Expands a command to a prompt. Fails if the command is too long or names an invalid model.
 pub(crate) async fn prompt(
     command: &Command,
     agents: &[Agent],
@@ -145,10 +145,10 @@ pub(crate) async fn prompt(
 }
 
 fn too_long() -> String {
-    format!("with these arguments it is longer than {} bytes", expand::MAX_TEXT)
+    format!("the command is longer than {} bytes with these arguments", expand::MAX_TEXT)
 }
 
-/// The agent a prompt gets that names none.
+/// The agent for a prompt that names none.
 fn default_agent(agents: &[Agent]) -> String {
     let choosable = |agent: &&Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
     agents.iter().find(choosable).map(|agent| agent.name.clone()).unwrap_or_default()
@@ -157,7 +157,7 @@ fn default_agent(agents: &[Agent]) -> String {
 fn model(name: &str) -> Result<ModelRef, String> {
     let (provider, model) = name
         .split_once('/')
-        .ok_or_else(|| format!("the model has to be written as provider/model, not as {name:?}"))?;
+        .ok_or_else(|| format!("the model must be written as provider/model, not {name:?}"))?;
     Ok(ModelRef::new(provider, model))
 }
 
@@ -174,7 +174,7 @@ fn subtask(command: &Command, agent: String, model: Option<ModelRef>, expanded: 
     PartInput { id: None, body: PartInputBody::Subtask(body) }
 }
 
-/// The text, and the files and agents that it mentions.
+/// Builds the text part, and parts for the files and agents that the text mentions.
 async fn parts(expanded: Expanded, agents: &[Agent], directory: &str) -> Vec<PartInput> {
     let mut mentioned = mentions(&expanded);
     mentioned.truncate(limits::ATTACHMENTS);
@@ -206,7 +206,7 @@ async fn parts(expanded: Expanded, agents: &[Agent], directory: &str) -> Vec<Par
     bodies.map(|body| PartInput { id: None, body }).collect()
 }
 
-/// The address and media type of each of these files, if there is one. Whether it may be read is seen later.
+/// Returns the URL and media type of each file that exists. Read permission is checked later.
 async fn locate(directory: PathBuf, words: Vec<String>) -> Vec<Option<(String, &'static str)>> {
     let count = words.len();
     let look = move |word: String| {
@@ -216,14 +216,14 @@ async fn locate(directory: PathBuf, words: Vec<String>) -> Vec<Option<(String, &
         Some((Url::from_file_path(path).ok()?.to_string(), mime))
     };
     let found = spawn_blocking(move || words.into_iter().map(look).collect::<Vec<_>>());
-    // Files that nobody can find in time are not attached; the agent sees their names all the same.
+    // Files that are not found in time are not attached; the agent still sees their names in the text.
     match timeout(limits::ATTACH, found).await {
         Ok(Ok(found)) => found,
         _ => vec![None; count],
     }
 }
 
-/// Notes command lines that are still to be run.
+/// Returns the metadata that lists command lines that have not run yet.
 fn pending(snippets: &[Snippet]) -> Extra {
     if snippets.is_empty() {
         return Extra::new();
@@ -231,7 +231,7 @@ fn pending(snippets: &[Snippet]) -> Extra {
     object(json!({ PENDING: snippets }))
 }
 
-/// The command lines of a part that are still to be run, and the text they are in.
+/// Returns a part's text and its command lines that have not run yet.
 pub(super) fn unfilled(part: &Part) -> Option<(&str, Vec<Snippet>)> {
     let (text, noted) = match &part.body {
         PartBody::Text(text) => (text.text.as_str(), text.metadata.as_ref()?.get(PENDING)?),
@@ -241,7 +241,7 @@ pub(super) fn unfilled(part: &Part) -> Option<(&str, Vec<Snippet>)> {
     Some((text, serde_json::from_value(noted.clone()).ok()?))
 }
 
-/// The part with this text and nothing left to run.
+/// Returns the part with a new text and no command lines left to run.
 pub(super) fn filled(part: &Part, text: String) -> Part {
     let mut part = part.clone();
     match &mut part.body {

@@ -1,8 +1,8 @@
-//! Replacing the beginning of a conversation by a summary when it has become too long.
+//! Compaction: replaces the beginning of a conversation by a summary when the conversation has become too long.
 //!
-//! A compaction is a user message that asks for it, holding nothing but a `compaction` part, and a step of the hidden
-//! agent `compaction` that answers it. From then on a model is told the summary, the tail (what was newest and is kept
-//! as it was) and what came after. People still see everything.
+//! A compaction consists of a user message that requests it, with a `compaction` part as its only part, and a step
+//! of the hidden agent `compaction` that answers it. From then on the model gets the summary, the tail (the newest
+//! messages, kept as they were) and everything after them. Users still see all messages.
 
 mod prune;
 pub(super) mod summary;
@@ -24,57 +24,57 @@ use super::{context, hooks, limits, size, step};
 pub(super) use prune::prune;
 pub(super) use window::Window;
 
-/// The agent that summarises.
 const AGENT: &str = "compaction";
 
-/// The share of what fits that the question for a summary may take, in hundredths. Counting is guessing.
+/// The share of the context that the summary request may use, in percent. The rest is for errors of the estimate.
 const ROOM: u64 = 80;
 
-/// What the model is told after a summary in the middle of its work.
+/// The message that lets the model continue after a summary in the middle of its work.
 const GO_ON: &str =
     "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.";
 
-/// What is said before that if attachments may have been what was too much.
-const TOO_LARGE: &str = "The previous prompt was more than the model can take, probably because of large attachments. \
+/// Precedes [`GO_ON`] if attachments may have made the conversation too long.
+const TOO_LARGE: &str = "The previous prompt was too large for the model, probably because of large attachments. \
     They were left out of the summary. If they mattered, say so, and suggest smaller ones.";
 
-/// Why the conversation is summarised.
+/// The reason for a compaction.
 pub(super) enum Why<'a> {
     /// The context is full.
     Full {
-        /// Whether there is work left to do.
+        /// True if the model has work left to do.
         go_on: bool,
     },
     /// The provider refused the conversation as too long.
     Refused,
-    /// A person wants it.
+    /// The user asked for it.
     Asked(&'a MessageWithParts),
 }
 
-/// What to do after the summary.
+/// The next action after the summary.
 enum After {
-    /// Nothing.
     Stop,
-    /// Go on.
-    GoOn { large: bool },
-    /// Say the prompt again.
+    /// Tell the model to continue. `large` is true if attachments may have been too large.
+    GoOn {
+        large: bool,
+    },
+    /// Add the prompt again.
     Repeat(Vec<PartBody>),
 }
 
-/// What is summarised and what comes then.
+/// The range to summarise, and the next action.
 struct Plan {
-    /// Messages before this one are summarised, or kept as the tail.
+    /// Messages before this index are summarised, or kept as the tail.
     end: usize,
-    /// A prompt among them that waits for its answer.
+    /// The index of a prompt in this range that has no answer yet.
     unanswered: Option<usize>,
     after: After,
 }
 
 impl Loop<'_> {
-    /// Summarises the conversation and says how to go on.
+    /// Summarises the conversation and returns whether the turn goes on.
     pub(super) async fn compact(&mut self, why: Why<'_>) -> Flow {
         match (self.try_compact(&why).await, &why) {
-            // The answer is there already: that it could not be summarised is no reason to call it a failure.
+            // The model has already answered, so a failed summary must not turn the answer into a failure.
             (Flow::Break(TurnEnd::Error(error)), Why::Full { go_on: false }) => {
                 self.turn.emit(AgentEvent::Warning(error)).await;
                 Flow::Break(TurnEnd::Completed)
@@ -99,7 +99,7 @@ impl Loop<'_> {
         let plan = plan(why, &history, self.unanswered(&history));
         let said = history.messages.get(..plan.end).unwrap_or_default();
         if said.is_empty() {
-            // Only a person asks for a summary of nothing.
+            // Only a user's request can come with an empty conversation.
             let asked = matches!(why, Why::Asked(_));
             return Flow::Break(if asked { TurnEnd::Completed } else { TurnEnd::Error(still_too_long()) });
         }
@@ -112,7 +112,7 @@ impl Loop<'_> {
         let weigh = |messages: &[MessageWithParts]| {
             size::conversation(&context::told(messages, &role.voice.model)).tokens
         };
-        // What would be kept lies before a prompt that is said again, and so would keep it, too.
+        // The tail reaches to the end of the conversation and would contain the prompt that is added again.
         let repeats = matches!(plan.after, After::Repeat(_));
         let kept = if repeats { None } else { tail::start(said, wish, weigh) };
         self.announce(why, kept.and_then(|at| said.get(at))).await;
@@ -135,7 +135,7 @@ impl Loop<'_> {
         Flow::Continue(())
     }
 
-    /// Whether the turn goes on after a summary; it does unless a hook says otherwise.
+    /// Returns true if the turn goes on after a summary. A hook may decide against it.
     async fn goes_on(&self, role: &Role<'_>, overflow: bool) -> bool {
         let (agent, model) = (&role.agent.name, &role.voice.model);
         let Some(chat) = self.inner.after_summary(self.turn, agent, model, self.asked.as_ref()) else {
@@ -149,7 +149,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Stores the wish for a summary, with where the tail begins.
+    /// Stores the request for a summary, with the start of the tail.
     async fn announce(&self, why: &Why<'_>, tail: Option<&MessageWithParts>) {
         let tail_start_id = tail.map(|message| message.info.id().clone());
         if let Why::Asked(message) = why {
@@ -168,8 +168,8 @@ impl Loop<'_> {
         self.turn.emit(AgentEvent::Continued(vec![PartBody::Compaction(wish)])).await;
     }
 
-    /// The step that summarises. A question that is still too long is asked again with half of the conversation.
-    /// It answers `request`, or else the request that the loop has just added.
+    /// Runs the step that summarises. If the request is still too long, retries with half of the conversation. The
+    /// step answers `request`, or else the request that the loop has just added.
     async fn summarise(
         &mut self,
         role: &Role<'_>,
@@ -222,7 +222,7 @@ impl Loop<'_> {
         Flow::Continue(())
     }
 
-    /// The agent's own model, else the one that answers.
+    /// Returns the model of the `compaction` agent, or else the model of the turn.
     fn summariser(&self, role: &Role<'_>) -> Result<Voice, String> {
         let own = self.inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
         self.inner.voice(own.unwrap_or(&role.voice.model))
@@ -235,7 +235,7 @@ fn plan(why: &Why<'_>, history: &History, unanswered: Option<usize>) -> Plan {
         Why::Asked(_) | Why::Full { go_on: false } => After::Stop,
         Why::Full { go_on: true } => After::GoOn { large: false },
         Why::Refused => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
-            // A prompt that is said again is not summarised.
+            // A prompt that is added again is not summarised.
             Some((at, parts)) => return Plan { end: at, unanswered: None, after: After::Repeat(parts) },
             None => After::GoOn { large: unanswered.is_some_and(|at| has_media(history, at)) },
         },
@@ -253,8 +253,8 @@ pub(super) fn still_too_long() -> MessageError {
     }
 }
 
-/// The parts of a prompt to say it once more, with a word in place of each attachment. Nothing if no other person's
-/// words come before it: then there is nothing else that could be summarised.
+/// Returns the parts of a prompt for adding it again, with a text in place of each attachment. Returns `None` if no
+/// other user message comes before it, because then there is nothing else to summarise.
 fn repeated(history: &History, at: usize) -> Option<Vec<PartBody>> {
     let before = history.messages.get(..at)?;
     let earlier = before.iter().any(|message| matches!(message.info, protocol::Message::User(_)));
@@ -277,7 +277,7 @@ fn has_media(history: &History, at: usize) -> bool {
     parts.iter().any(|part| matches!(&part.body, PartBody::File(file) if is_media(file)))
 }
 
-/// Whether it is sent as it is, and not as the text beside it.
+/// Returns true if a file goes to the model as it is, and not as text beside it.
 fn is_media(file: &FilePart) -> bool {
     file.mime != "text/plain" && file.mime != "application/x-directory"
 }

@@ -1,4 +1,4 @@
-//! From a session's messages to what a model is told. Pure.
+//! Converts a session's messages to the messages of a model request. Pure.
 
 use llm::{AssistantContent, Attachment, ToolResult, UserContent};
 use protocol::message::ModelRef;
@@ -8,26 +8,26 @@ use serde_json::Value;
 use super::history::History;
 use super::prepare;
 
-/// In place of what a tool never answered.
+/// Replaces the result of a tool that never finished.
 const INTERRUPTED: &str = "[Tool execution was interrupted]";
 
-/// In place of what a tool answered long ago.
+/// Replaces an old tool result that was pruned.
 const CLEARED: &str = "[Old tool result content cleared]";
 
-/// In place of the request to summarise, whose answer follows.
+/// Replaces the request for a summary; the summary follows as its answer.
 const SUMMARISE: &str = "What did we do so far?";
 
-/// The conversation as the model gets to see it: the summary of its beginning, then the rest.
+/// Returns the conversation for a model: the summary of its beginning, then the rest.
 pub(super) fn conversation(history: &History, model: &ModelRef) -> Vec<llm::Message> {
     let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
     told(summary.chain(&history.messages), model)
 }
 
-/// What the model gets to see of these messages.
+/// Converts messages to model messages.
 ///
-/// Every prompt and step stays in it, an empty one too: how many there were since a prompt is part of the
-/// conversation, and a model that cannot see the prompt would count from the beginning for ever.
-/// Dialects leave out what their provider does not accept.
+/// Every prompt and step stays in the result, also an empty one: a model may derive its progress from the number of
+/// steps since a prompt, and without the prompt it would start over in every step. Dialects leave out messages that
+/// their provider does not accept.
 pub(super) fn told<'a>(
     messages: impl IntoIterator<Item = &'a MessageWithParts>,
     model: &ModelRef,
@@ -52,7 +52,7 @@ pub(super) fn told<'a>(
     told
 }
 
-/// Adds a word to the newest prompt, for this step only.
+/// Adds a reminder to the newest prompt, for this step only.
 pub(super) fn remind(told: &mut [llm::Message], reminder: &str) {
     let newest = told.iter_mut().rev().find_map(|message| match message {
         llm::Message::User(content) => Some(content),
@@ -68,9 +68,9 @@ fn user(part: &Part) -> Option<UserContent> {
         PartBody::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
             Some(UserContent::Text(text.text.clone()))
         }
-        // Their content is in a text part beside them.
+        // A text part beside the file holds its contents.
         PartBody::File(file) if prepare::is_shown_as_text(&file.mime) => None,
-        // No provider can reach into this machine.
+        // A provider cannot read files of this machine.
         PartBody::File(file) if file.url.starts_with("file:") => Some(UserContent::Text(format!(
             "[{} is not attached]",
             file.filename.as_deref().unwrap_or(&file.url)
@@ -89,8 +89,8 @@ fn user(part: &Part) -> Option<UserContent> {
     }
 }
 
-/// A step that failed is not told, except one that was stopped after it had said or done something. What a tool
-/// did has happened, whatever became of the step.
+/// Returns true if the model sees a step. A failed step is left out, unless it called a tool: the effects of a tool
+/// remain whatever became of the step. An aborted step stays if it produced anything but reasoning.
 fn is_told(message: &AssistantMessage, parts: &[Part]) -> bool {
     let said =
         || parts.iter().any(|part| !matches!(part.body, PartBody::StepStart(_) | PartBody::Reasoning(_)));
@@ -109,7 +109,7 @@ fn assistant(part: &Part, same_model: bool) -> Option<AssistantContent> {
             text: reasoning.text.clone(),
             metadata: reasoning.metadata.clone().map(Value::Object),
         }),
-        // Another model cannot check the signatures, but it can read.
+        // Another model cannot verify the signature of the reasoning, but can read its text.
         PartBody::Reasoning(reasoning) if !reasoning.text.is_empty() => {
             Some(AssistantContent::Text(reasoning.text.clone()))
         }

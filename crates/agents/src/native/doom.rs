@@ -1,25 +1,25 @@
-//! Noticing a model that goes round in circles.
+//! Detects a model that repeats the same calls.
 //!
-//! Looks at the whole turn and not at one message, because a model that is stuck usually makes one call per step, and
-//! at circles of several calls, because a model that is told something is wrong often alternates between two.
+//! It considers the whole turn and not one message, because a model that is stuck usually makes one call per step.
+//! It also detects cycles of several calls, because a model that gets an error often alternates between two calls.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol::Extra;
 
-/// Longest circle that is noticed, in calls.
+/// The longest cycle that is detected, in calls.
 const MAX_CIRCLE: usize = 4;
 
-/// Calls that are remembered: enough to see each circle several times.
+/// The number of remembered calls: enough to see each cycle several times.
 const MEMORY: usize = 32;
 
-/// The newest calls, the newest first. What they were called with may be long, so only its hash is kept.
+/// Hashes of the newest calls, newest first. The inputs may be long, so only hashes are kept.
 #[derive(Debug, Default)]
 pub(super) struct Doom(VecDeque<u64>);
 
 impl Doom {
-    /// Notes a call; answers how often in a row the circle it closes has been gone round, this time included.
+    /// Records a call. Returns the number of consecutive rounds of the cycle that it completes, including this one.
     pub(super) fn note(&mut self, tool: &str, input: &Extra) -> usize {
         let mut hasher = DefaultHasher::new();
         (tool, serde_json::to_string(input).unwrap_or_default()).hash(&mut hasher);
@@ -28,7 +28,7 @@ impl Doom {
         (1..=MAX_CIRCLE).map(|length| self.rounds(length)).max().unwrap_or(1)
     }
 
-    /// How often the newest calls repeat those this far back.
+    /// Returns the number of consecutive rounds of a cycle of `length` calls.
     fn rounds(&self, length: usize) -> usize {
         let repeated = self.0.iter().zip(self.0.iter().skip(length)).take_while(|(one, other)| one == other);
         repeated.count() / length + 1
@@ -39,7 +39,7 @@ impl Doom {
 mod tests {
     use super::*;
 
-    /// How often each call of a story has come round; the tools are letters.
+    /// Returns the number of rounds after each call; each letter stands for a tool.
     fn rounds(story: &str) -> Vec<usize> {
         let mut doom = Doom::default();
         story.chars().map(|tool| doom.note(&tool.to_string(), &Extra::new())).collect()

@@ -1,11 +1,11 @@
-//! A failed call to a model, in the words clients know.
+//! Converts errors of model calls to the errors that clients know.
 
 use jiff::Timestamp;
 use llm::{Error, Retry};
 use protocol::error::ApiError;
 use protocol::{MessageError, Millis, Rest};
 
-/// The error a message carries for a failed call.
+/// Returns the error that a message carries for a failed model call.
 pub(super) fn message_error(error: &Error) -> MessageError {
     let message = error.to_string();
     match error {
@@ -34,12 +34,12 @@ pub(super) fn message_error(error: &Error) -> MessageError {
     }
 }
 
-/// The error of a turn that ends because the provider wants to be left alone for longer than anybody waits.
+/// Returns the error of a turn that ends because the provider's retry delay is longer than a turn waits.
 pub(super) fn parked(error: &Error, until: Millis) -> MessageError {
     let time = Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX);
     let time = time.strftime("%Y-%m-%d %H:%M UTC");
     let sentence = format!(
-        "{error}. The provider asks to be left alone until {time}, which is longer than a turn waits. Try again \
+        "{error}. The provider accepts no calls until {time}, which is longer than a turn waits. Try again \
          then, or choose another model."
     );
     match message_error(error) {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sent_away_for_a_day_is_told_until_when() {
+    fn a_retry_delay_of_a_day_is_reported_with_its_end() {
         let error = Error::Http {
             status: 429,
             message: "Daily limit reached".to_owned(),
@@ -80,7 +80,7 @@ mod tests {
             body: String::new(),
         };
         let MessageError::Api(error) = parked(&error, 1_794_724_000_000) else { panic!("{error:?}") };
-        insta::assert_snapshot!(error.message, @"Daily limit reached. The provider asks to be left alone until 2026-11-15 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
+        insta::assert_snapshot!(error.message, @"Daily limit reached. The provider accepts no calls until 2026-11-15 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
         assert!(error.is_retryable && error.status_code == Some(429));
     }
 

@@ -1,5 +1,5 @@
-//! What a turn runs before its first step: the command lines of a slash command's template, and what a person runs
-//! in a shell of their own.
+//! Commands that a turn runs before its first step: the command lines in a slash command's template, and shell
+//! commands of the user.
 
 use protocol::message::Origin;
 use protocol::{AgentEvent, Extra, Message, MessageWithParts, Part, TurnEnd, UserMessage};
@@ -10,8 +10,8 @@ use super::run::{Flow, Loop};
 use super::tools::{By, Failure, Output, object};
 
 impl Loop<'_> {
-    /// Runs the command lines in a prompt, as the agent that is going to answer it would, and puts what they say in
-    /// their place.
+    /// Runs the command lines in a prompt with the permissions of the agent that answers it, and replaces each by
+    /// its output.
     pub(super) async fn fill(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
         for part in &mut message.parts {
             let Some((text, snippets)) = commands::unfilled(part) else { continue };
@@ -19,14 +19,14 @@ impl Loop<'_> {
             let mut filled = String::new();
             let (mut at, mut refused) = (0, false);
             for snippet in &snippets {
-                // Somebody may have changed the text meanwhile; then the places are wrong.
+                // If a client has edited the text meanwhile, the stored positions are wrong.
                 if text.get(snippet.start..snippet.end) != Some(&format!("!`{}`", snippet.command)) {
                     continue;
                 }
                 filled.push_str(text.get(at..snippet.start).unwrap_or_default());
                 at = snippet.end;
                 let ran = if refused {
-                    Err(Failure::Refused("an earlier one was refused".to_owned()))
+                    Err(Failure::Refused("an earlier command was refused".to_owned()))
                 } else {
                     let call = self.setting(&stage);
                     stage.bench.line(&call, part.id.as_str(), By::Template, &snippet.command).await
@@ -51,7 +51,7 @@ impl Loop<'_> {
         Flow::Continue(message)
     }
 
-    /// Runs what a person typed into a shell. Nobody is asked: it is their own wish.
+    /// Runs a shell command of the user. Needs no permission, because the user asked for it.
     pub(super) async fn shell(&self, part: &Part, line: &str) -> Flow {
         let stage = self.stage().await?;
         let call = part.id.to_string();
@@ -74,7 +74,7 @@ impl Loop<'_> {
     }
 }
 
-/// What a person runs with this prompt instead of asking anybody.
+/// Returns the shell command that the user runs with this prompt, if it is one.
 pub(super) fn shell_line(message: &MessageWithParts) -> Option<String> {
     let Message::User(user) = &message.info else { return None };
     match UserMessage::origin(user)? {

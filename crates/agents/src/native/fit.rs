@@ -1,8 +1,8 @@
-//! A request that fits into the model's context, or no request at all.
+//! Makes sure that a request fits into the model's context before it is sent.
 //!
-//! What a provider refuses as too long was paid for in time and memory, and some providers cut it silently. So a request
-//! is measured before it is sent: by the model's own count of the last step and a guess of what came since. One that
-//! probably does not fit is preceded by a summary. One that cannot fit is never sent.
+//! Sending a request that is too long costs time and memory, and some providers cut it silently. So each request is
+//! measured first: by the model's own token count of the last step and an estimate of what was added since. If it
+//! probably does not fit, the conversation is summarised first. If it cannot fit, it is never sent.
 
 use protocol::{MessageError, MessageWithParts, Rest, TurnEnd};
 
@@ -13,7 +13,7 @@ use super::run::{Flow, Loop, Stage, or_end};
 use super::{context, size};
 
 impl Loop<'_> {
-    /// The next request, after a summary of the conversation if it has become too long.
+    /// Returns the next request, after a summary of the conversation if it has become too long.
     pub(super) async fn fitting_request(&mut self, stage: &Stage<'_>) -> Flow<llm::Request> {
         let voice = &stage.role.voice;
         let mut history = self.history().await?;
@@ -38,19 +38,19 @@ impl Loop<'_> {
             } else if history.cut || voice.window.excludes(guess) {
                 return Flow::Break(TurnEnd::Error(compaction::still_too_long()));
             } else {
-                // It may be a little too long all the same: then the provider says so.
+                // The estimate may be too low; then the provider refuses the request.
                 return Flow::Continue(request);
             }
         }
     }
 
-    /// The conversation with a summary of its beginning.
+    /// Summarises the conversation and returns it.
     async fn summarised(&mut self) -> Flow<History> {
         self.compact(Why::Full { go_on: true }).await?;
         self.history().await
     }
 
-    /// Refuses a prompt that is larger than the model's context: no summary of what came before it would help.
+    /// Refuses a prompt that is larger than the model's context: a summary of earlier messages would not help.
     fn check_prompt(&self, voice: &Voice, history: &History) -> Flow {
         let prompt = self.unanswered(history).and_then(|at| history.messages.get(at));
         let Some(prompt) = prompt else { return Flow::Continue(()) };
@@ -70,7 +70,7 @@ impl Loop<'_> {
         Flow::Break(TurnEnd::Error(error))
     }
 
-    /// The conversation as far as this turn may see it, and as far back as a model could take it.
+    /// Returns the conversation as this turn may see it, as far back as the model's context could hold.
     pub(super) async fn history(&self) -> Flow<History> {
         let mut back = LookBack::within(self.role()?.voice.window.look_back());
         let mut messages = or_end(self.turn.recent(|message| back.is_enough(message)).await)?;
@@ -89,7 +89,7 @@ impl Loop<'_> {
         Flow::Continue(history)
     }
 
-    /// The newest summary and the request for it, as far as they are older than these messages.
+    /// Returns the newest summary and the request for it, unless `messages` contains them.
     async fn summary_before(
         &self,
         messages: &[MessageWithParts],
@@ -118,7 +118,7 @@ impl Loop<'_> {
     }
 }
 
-/// The model's own count of the conversation, with a guess of what it has not counted yet.
+/// Returns the model's own token count of the conversation, plus an estimate for what it has not counted yet.
 fn counted(history: &History, voice: &Voice) -> Option<u64> {
     let (counted, since) = history.measured()?;
     Some(counted.saturating_add(size::conversation(&context::told(since, &voice.model)).tokens))

@@ -1,4 +1,4 @@
-//! Whether somebody may do something in a project: a tool of the native loop, or somebody else's agent that has asked.
+//! Permission checks for file access, shared by the tools of the native loop and the drivers of external agents.
 
 mod command;
 
@@ -14,38 +14,38 @@ use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
 
-/// Where a session's files are, without the closed places.
+/// Returns the root of a session's files: its directory in its worktree, without the closed paths.
 pub(crate) fn root(session: &Session, closed: &Closed) -> Result<Root, String> {
     Root::within(Path::new(&session.directory), Path::new(system::worktree(session)))
         .and_then(|root| root.without(closed))
-        .map_err(|error| format!("the session's directory cannot be used: {error}"))
+        .map_err(|error| format!("cannot use the session's directory: {error}"))
 }
 
-/// A file that is to be changed.
+/// A file to change.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The path that the agent wrote.
+    /// The path as the agent wrote it.
     pub(crate) written: String,
-    /// The file that it leads to.
+    /// The resolved path of the file.
     pub(crate) path: PathBuf,
 }
 
-/// Whoever wants something, where, under which rules, and whom to ask.
+/// The context of a permission check: the turn, the project and the rules.
 pub(crate) struct Gate<'a> {
     pub(crate) turn: &'a Turn,
     pub(crate) root: &'a Root,
     pub(crate) permissions: &'a Permissions,
     /// Directories outside of the project that may be read without asking.
     pub(crate) readable: Vec<PathBuf>,
-    /// Whether commands that are permitted are run by us, in a sealed sandbox if need be.
+    /// True if Baton runs permitted commands itself and can use a sealed sandbox.
     pub(crate) seals: bool,
-    /// The call that waits.
+    /// The id of the tool call that waits for the permission.
     pub(crate) call: Option<&'a str>,
 }
 
 impl Gate<'_> {
-    /// Where a path leads; a person is asked if that is outside of the project, unless somebody only looks where that
-    /// is known to be no secret.
+    /// Resolves a path. A path outside of the project needs a permission, unless it is only read (`looks`) and lies
+    /// in a readable directory.
     pub(crate) async fn locate(&self, path: &str, looks: bool) -> Result<PathBuf, Failure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
@@ -61,7 +61,7 @@ impl Gate<'_> {
         Ok(place.path)
     }
 
-    /// Asks to do something with files.
+    /// Gets a permission to access files.
     pub(crate) async fn permit(
         &self,
         permission: &'static str,
@@ -78,7 +78,7 @@ impl Gate<'_> {
         self.permissions.get(self.turn, wish, self.call).await
     }
 
-    /// Asks to change files.
+    /// Gets a permission to change files.
     pub(crate) async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), Failure> {
         let root = self.root.clone();
         let wish = blocking(move || edit(&root, &targets, metadata)).await?;
@@ -86,8 +86,8 @@ impl Gate<'_> {
     }
 }
 
-/// The wish to change files. For a protected file, `always` allows the same file again and nothing else. Looks at the
-/// file system, so it may block for a moment.
+/// Builds the permission request for changing files. For a protected file, `always` allows only that file again.
+/// Reads the file system, so it may block for a moment.
 pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish {
     let pattern = |target: &Target| {
         Pattern::file(root.relative(&target.path), protected::guard(root, &target.written, &target.path))
@@ -95,7 +95,7 @@ pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish
     let patterns: Vec<Pattern> = targets.iter().map(pattern).collect();
     let always = if patterns.iter().any(|pattern| pattern.guard.is_some()) {
         metadata.insert("protected".to_owned(), true.into());
-        // As a pattern, a name with a wildcard in it would allow other files, too.
+        // As a pattern, a name with a wildcard would also allow other files.
         let texts = patterns.iter().map(|pattern| pattern.text.clone());
         texts.filter(|text| !protected::has_wildcard(text)).collect()
     } else {
@@ -104,7 +104,7 @@ pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish
     Wish { permission: "edit".into(), patterns, always, metadata }
 }
 
-/// The wish to use directories outside of the project.
+/// Builds the permission request for directories outside of the project.
 pub(crate) fn away(directories: &[PathBuf]) -> Wish {
     let patterns: Vec<String> =
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();

@@ -1,25 +1,23 @@
-//! What people want every agent in a directory to know.
+//! Instructions for agents, which users keep in files such as `AGENTS.md`.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Session;
 
-/// Finds what applies to a session. Asked once in a turn; who cannot answer within
-/// [`GUIDANCE`](super::limits::GUIDANCE) is not waited for.
+/// Finds the instructions for a session. A turn calls it once, and goes on without instructions if it takes longer
+/// than [`GUIDANCE`](super::limits::GUIDANCE).
 pub trait Instructions: Send + Sync {
-    /// The texts to follow in the session's directory, the most general first.
+    /// Returns the instructions for the session's directory, the most general first.
     fn find<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Vec<Instruction>>;
 }
 
-/// A text to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is from: a path or an address.
+    /// The path or URL of the instructions.
     pub source: String,
-    /// The text.
     pub text: String,
 }
 
-/// The same for everybody.
+/// Returns the same instructions for every session.
 impl Instructions for Vec<Instruction> {
     fn find<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Vec<Instruction>> {
         std::future::ready(self.clone()).boxed()

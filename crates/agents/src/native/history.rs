@@ -1,4 +1,4 @@
-//! Which of a session's messages a model is told, and in which order. Pure.
+//! Selects the messages of a session for a model request, and orders them. Pure.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,16 +7,15 @@ use protocol::{AssistantMessage, Message, MessageId, MessageWithParts, PartBody}
 
 use super::size::{self, Size};
 
-/// A conversation: what a summary says about its beginning, and the rest as it was said.
+/// A conversation: a summary of its beginning, and the remaining messages.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// A request to summarise and the summary that answers it.
     pub(super) summary: Option<Summary>,
-    /// Without any such request or summary.
+    /// Without summaries and the requests for them.
     pub(super) messages: Vec<MessageWithParts>,
-    /// How many of them are older than the summary.
+    /// The number of messages that are older than the summary.
     tail: usize,
-    /// Whether older ones are missing because there were too many to read.
+    /// True if older messages are missing because there were too many to read.
     pub(super) cut: bool,
 }
 
@@ -28,26 +27,27 @@ pub(super) struct Summary {
 }
 
 impl History {
-    /// A session's messages, oldest first, as they concern a model that is about to answer the `fresh` ones among the
-    /// prompts of a `turn`.
+    /// Builds the conversation from a session's messages, oldest first. `turn` holds the prompts of the current
+    /// turn, and `fresh` those among them that no step has answered yet.
     pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId], turn: &[MessageId]) -> Self {
         cut(in_order(messages, fresh, turn))
     }
 
-    /// The newest message of an assistant.
+    /// Returns the newest assistant message.
     pub(super) fn last_answer(&self) -> Option<&AssistantMessage> {
         self.messages.iter().rev().find_map(|message| assistant(&message.info))
     }
 
-    /// The newest step that was finished since the summary. What older ones used says nothing about the present.
+    /// Returns the newest finished step since the summary. The token counts of older steps include what the summary
+    /// replaced.
     pub(super) fn last_finished(&self) -> Option<&AssistantMessage> {
         let newer = self.messages.get(self.tail..).unwrap_or_default();
         let mut answers = newer.iter().rev().filter_map(|message| assistant(&message.info));
         answers.find(|message| message.finish.is_some())
     }
 
-    /// What the model counted with the newest finished step, and the messages from that step on: what its tools gave
-    /// back was not counted with it.
+    /// Returns the token count of the newest finished step, and the messages from that step on: the count does not
+    /// include the results of the step's tools.
     pub(super) fn measured(&self) -> Option<(u64, &[MessageWithParts])> {
         let last = self.last_finished()?;
         let counted = last.tokens.total.unwrap_or_else(|| {
@@ -57,42 +57,42 @@ impl History {
         (counted > 0).then_some((counted, self.messages.get(from..).unwrap_or_default()))
     }
 
-    /// Where a message is.
+    /// Returns the index of a message.
     pub(super) fn position(&self, id: &MessageId) -> Option<usize> {
         self.messages.iter().position(|message| message.info.id() == id)
     }
 }
 
-/// Looks back through a session's messages, newest first, for the point before which none is needed: where the tail of
-/// the newest summary begins, or where more was read than any model takes.
+/// Decides how far back a session's messages are needed, newest first: to the tail of the newest summary, or until
+/// more was read than the model's context can hold.
 #[derive(Debug)]
 pub(super) struct LookBack {
-    /// What may still be read.
+    /// The remaining limit.
     left: Size,
     cut: bool,
     /// The request that the newest summary answers.
     request: Option<MessageId>,
-    /// Where its tail begins.
+    /// The first message of the summary's tail.
     tail: Option<MessageId>,
 }
 
 impl LookBack {
-    /// Reads so much at most.
+    /// Starts with the limit `most`.
     pub(super) fn within(most: Size) -> Self {
         Self { left: most, cut: false, request: None, tail: None }
     }
 
-    /// Whether it ended because there was too much to read.
+    /// Returns true if reading stopped because of the limit.
     pub(super) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// The request that the newest summary answers, if the summary was seen.
+    /// Returns the request that the newest summary answers, if the summary was read.
     pub(super) fn request(&self) -> Option<&MessageId> {
         self.request.as_ref()
     }
 
-    /// Whether nothing before this message is needed, or read.
+    /// Returns true if no message before this one is needed.
     pub(super) fn is_enough(&mut self, message: &MessageWithParts) -> bool {
         if self.reaches(message) {
             return true;
@@ -104,7 +104,7 @@ impl LookBack {
         self.cut
     }
 
-    /// Whether this is where the newest summary's tail begins.
+    /// Returns true if the tail of the newest summary begins with this message.
     fn reaches(&mut self, message: &MessageWithParts) -> bool {
         let id = message.info.id();
         if let Some(tail) = &self.tail {
@@ -124,7 +124,7 @@ impl LookBack {
     }
 }
 
-/// Prompts that are older than these messages and were heard among them all the same, because they waited.
+/// Returns the prompts that are older than these messages but were answered among them, because they waited.
 pub(super) fn missing(messages: &[MessageWithParts], fresh: &[MessageId]) -> Vec<MessageId> {
     let request = newest_summary(messages).map_or(0, |(_, request)| request);
     let newer = messages.get(request..).unwrap_or_default();
@@ -137,8 +137,8 @@ pub(super) fn missing(messages: &[MessageWithParts], fresh: &[MessageId]) -> Vec
     missing
 }
 
-/// Fresh prompts without those that something continues already: a summary came before their first answer, and they
-/// are in what it kept, in what it says, or said again.
+/// Returns the fresh prompts without those that another message already continues. A summary came before the first
+/// answer to such a prompt, and the prompt is in its tail, in its text, or was added again.
 fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl Iterator<Item = &'a MessageId> {
     let continued: Vec<MessageId> = messages
         .iter()
@@ -150,12 +150,13 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
     fresh.iter().filter(move |id| !continued.contains(id))
 }
 
-/// The order in which the conversation was had. A prompt that waited while another was answered was first heard
-/// when its own answer began, however early it was written; one that nobody answers was heard with the next one.
+/// Sorts messages into the order in which the model saw them. A prompt that waited while another was answered comes
+/// right before its own answer, however early it was written. An unanswered prompt comes with the next answered
+/// one.
 ///
-/// A prompt of an earlier turn that was interrupted before its answer comes before the prompts of this turn, even if it
-/// was written later than they were. Otherwise it would stand behind every answer of this turn, and the model, which
-/// sees it last and unanswered each time, would repeat its first step.
+/// A prompt of an earlier turn that was interrupted before its answer comes before the prompts of this turn, even
+/// if it was written later than they were. Otherwise it would stand behind every answer of this turn, and the
+/// model, which sees it last and unanswered each time, would repeat its first step.
 fn in_order(
     messages: Vec<MessageWithParts>,
     fresh: &[MessageId],
@@ -193,13 +194,13 @@ fn in_order(
     ordered
 }
 
-/// Whether a user message is one of a turn's prompts, or continues one.
+/// Returns true if a user message is one of a turn's prompts, or continues one.
 fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
     let Message::User(user) = &message.info else { return false };
     turn.contains(&user.id) || user.continues().is_some_and(|asked| turn.contains(&asked))
 }
 
-/// Lets the newest summary stand for what is older than its tail.
+/// Replaces the messages before the newest summary's tail by the summary.
 fn cut(messages: Vec<MessageWithParts>) -> History {
     let Some((at, request_at)) = newest_summary(&messages) else {
         return History { messages: messages.into_iter().filter(is_said).collect(), ..History::default() };
@@ -229,7 +230,7 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
     history
 }
 
-/// The newest summary that was completed, and the request it answers.
+/// Returns the indexes of the newest completed summary and of the request it answers.
 fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| {
         let answer = assistant(&message.info).filter(|answer| answer.is_summary())?;
@@ -241,7 +242,7 @@ fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
     })
 }
 
-/// Whether it is part of the conversation, and not about it.
+/// Returns true if a message is neither a summary nor a request for one.
 fn is_said(message: &MessageWithParts) -> bool {
     match &message.info {
         Message::User(_) => compaction(message).is_none(),
@@ -249,7 +250,7 @@ fn is_said(message: &MessageWithParts) -> bool {
     }
 }
 
-/// The wish to summarise that a message holds.
+/// Returns the request for a summary in a message.
 pub(super) fn compaction(message: &MessageWithParts) -> Option<&CompactionPart> {
     message.parts.iter().find_map(|part| match &part.body {
         PartBody::Compaction(part) => Some(part),
@@ -360,7 +361,7 @@ mod tests {
         };
         let whole = ["msg_c", "msg_s", "msg_k", "msg_ak"];
         assert_eq!(told(written(None), &[]), whole);
-        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that is gone is no tail");
+        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
         assert_eq!(
             told(written(Some("a2")), &[]),
             ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],
@@ -368,7 +369,7 @@ mod tests {
         );
     }
 
-    /// The ids that are read of a session, oldest first.
+    /// Returns the ids of the messages that are read, oldest first.
     fn read(written: &[MessageWithParts]) -> Vec<&str> {
         let mut back = LookBack::within(Size { tokens: u64::MAX, bytes: u64::MAX });
         let mut found = Vec::new();
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_summary_stands_for_is_not_read() {
+    fn messages_before_the_tail_of_a_summary_are_not_read() {
         let written = |tail, complete| {
             let mut written = vec![prompt("p1"), answer("a1", "p1"), answer("a2", "p1")];
             written.extend([compaction_request("c", tail), summary("s", "c", complete), prompt("k")]);

@@ -1,7 +1,7 @@
-//! Where plugins see and shape what the loop does. A place where nobody listens costs one question.
+//! Calls the hooks of plugins from the loop. Each call is skipped if no plugin uses the hook.
 //!
-//! Deadlines and what a plugin does wrong are not dealt with here: whoever stands behind [`Hooks`] gives back what it
-//! was given. Every call is made where an abort drops it.
+//! This module handles neither timeouts nor plugin errors: the implementation of [`Hooks`] returns its input
+//! unchanged in both cases. An abort drops every call.
 
 use engine::ports::hooks::{
     ChatContext, Compacting, CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooks, Messages,
@@ -20,17 +20,17 @@ use super::Inner;
 use super::history::History;
 use super::tools::Output;
 
-/// The places at which a call of a model is shaped.
+/// The hooks that change a model call.
 const CHAT: [HookPoint; 3] = [HookPoint::ChatParams, HookPoint::ChatHeaders, HookPoint::SystemTransform];
 
 impl Inner {
-    /// A model and its provider as hooks are shown them.
+    /// Returns a model and its provider in the form that hooks receive.
     fn known(&self, model: &ModelRef) -> Option<(&Provider, &Model)> {
         let provider = self.options.providers.iter().find(|provider| provider.id == model.provider_id)?;
         Some((provider, provider.models.get(&model.model_id)?))
     }
 
-    /// Which call of a model it is, if anybody wants to know at one of these places.
+    /// Returns the context of a model call, or `None` if no plugin uses any of the `wanted` hooks.
     fn context(
         &self,
         turn: &Turn,
@@ -57,7 +57,7 @@ impl Inner {
         })
     }
 
-    /// Which call of a model it is, for those who shape such calls.
+    /// Returns the context for the hooks that change model calls.
     pub(super) fn chat(
         &self,
         turn: &Turn,
@@ -68,7 +68,7 @@ impl Inner {
         self.context(turn, &CHAT, agent, model, prompt)
     }
 
-    /// The same for those who decide whether a turn goes on after a summary.
+    /// Returns the context for the hook that decides whether a turn goes on after a summary.
     pub(super) fn after_summary(
         &self,
         turn: &Turn,
@@ -79,7 +79,7 @@ impl Inner {
         self.context(turn, &[HookPoint::CompactionAutocontinue], agent, model, prompt)
     }
 
-    /// The model that somebody wants for small things instead of the one that answers.
+    /// Returns the small model that a hook chooses for titles.
     pub(super) async fn small_model(&self, turn: &Turn, answering: &ModelRef) -> Option<ModelRef> {
         if !turn.hooks().wants(HookPoint::SmallModel) {
             return None;
@@ -91,7 +91,7 @@ impl Inner {
     }
 }
 
-/// Has the parameters, the headers and the system prompt of a call shaped.
+/// Lets hooks change the parameters, the headers and the system prompt of a model call.
 pub(super) async fn shape(
     turn: &Turn,
     chat: Option<&ChatContext>,
@@ -133,14 +133,14 @@ fn params(request: &llm::Request) -> Params {
     }
 }
 
-/// A number of things; a number that is none says nothing.
+/// Converts a number to a count. Returns `None` if it is out of range.
 fn count(number: Number) -> Option<u64> {
     let whole = number.0.round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within these bounds")]
     (1.0..=1e15).contains(&whole).then_some(whole as u64)
 }
 
-/// The conversation that a model is shown; nothing if nobody changes it.
+/// Lets hooks change the conversation. Returns `None` if no plugin uses the hook.
 pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<MessageWithParts>> {
     if !turn.hooks().wants(HookPoint::MessagesTransform) {
         return None;
@@ -150,7 +150,7 @@ pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<M
     Some(transformed(turn, messages).await)
 }
 
-/// The part of a conversation that is about to be summarised; nothing if nobody changes it.
+/// Lets hooks change the messages that are about to be summarised. Returns `None` if no plugin uses the hook.
 pub(super) async fn summarised(turn: &Turn, head: &[MessageWithParts]) -> Option<Vec<MessageWithParts>> {
     if !turn.hooks().wants(HookPoint::MessagesTransform) {
         return None;
@@ -162,7 +162,7 @@ async fn transformed(turn: &Turn, messages: Vec<MessageWithParts>) -> Vec<Messag
     turn.hooks().messages_transform(&MessagesTransform {}, Messages { messages }).await.messages
 }
 
-/// Has the descriptions of tools shaped; those of MCP servers are their own.
+/// Lets hooks change the descriptions of the loop's own tools. Tools of MCP servers stay as they are.
 pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: impl Fn(&str) -> bool) {
     if !hooks.wants(HookPoint::ToolDefinition) {
         return;
@@ -185,7 +185,7 @@ pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: i
     .await;
 }
 
-/// What a tool is called with, in the end, unless somebody forbids the call.
+/// Lets hooks change the arguments of a tool call, or refuse the call.
 pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: &Extra) -> Result<Extra, Refusal> {
     if !turn.hooks().wants(HookPoint::ToolBefore) {
         return Ok(input.clone());
@@ -195,12 +195,12 @@ pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: &Extra) -
     let given = ToolArgs { args: Value::Object(input.clone()) };
     Ok(match turn.hooks().tool_before(&about, given).await?.args {
         Value::Object(changed) => changed,
-        // No tool takes anything but an object.
+        // Tools take only objects, so anything else is ignored.
         _ => input.clone(),
     })
 }
 
-/// What a tool has to say, in the end; tells whether anybody was asked.
+/// Lets hooks change the output of a tool. Returns true if a hook was called.
 pub(super) async fn after(turn: &Turn, tool: &str, call: &str, args: &Extra, output: &mut Output) -> bool {
     if !turn.hooks().wants(HookPoint::ToolAfter) {
         return false;
@@ -221,7 +221,7 @@ pub(super) async fn after(turn: &Turn, tool: &str, call: &str, args: &Extra, out
     true
 }
 
-/// Variables for a process.
+/// Returns the environment variables that hooks set for a process.
 pub(super) async fn variables(turn: &Turn, directory: &std::path::Path, call: &str) -> Vec<(String, String)> {
     if !turn.hooks().wants(HookPoint::ShellEnv) {
         return Vec::new();
@@ -232,13 +232,13 @@ pub(super) async fn variables(turn: &Turn, directory: &std::path::Path, call: &s
         call_id: Some(call.to_owned()),
     };
     let variables = turn.hooks().shell_env(&input, Environment::default()).await.env.into_iter();
-    // Nothing else can be a variable, and a process with one of these would not start.
+    // The system rejects other names and values, and the process would not start.
     let possible =
         |name: &str, value: &str| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
     variables.filter(|(name, value)| possible(name, value)).collect()
 }
 
-/// What is asked for a summary.
+/// Lets hooks change the request for a summary.
 pub(super) async fn compacting(turn: &Turn) -> CompactionPrompt {
     if !turn.hooks().wants(HookPoint::SessionCompacting) {
         return CompactionPrompt::default();

@@ -1,133 +1,134 @@
-//! The bounds of the native loop. Every wait and every repetition has one.
+//! The limits of the native loop. Every wait and every repetition has one.
 
 use std::time::Duration;
 
-/// From asking a model that keeps no deadlines of its own to its first sign of life.
+/// Time until the first event of a model that enforces no timeouts of its own.
 pub const FIRST_CHUNK: Duration = Duration::from_mins(5);
 
-/// From one sign of life to the next. Only what says something counts; a provider's keep-alives do not.
+/// Time between two events of a model. Keep-alives of the provider do not count.
 pub const NEXT_CHUNK: Duration = Duration::from_mins(2);
 
-/// How often a step is tried again after a transient failure.
+/// Maximum number of retries of a step after transient failures.
 pub const RETRIES: u32 = 5;
 
-/// How often in a row the loop goes on after a model that stopped for no known reason.
+/// Consecutive steps without a finish reason after which the loop still goes on.
 pub const REPEATS: u32 = 3;
 
-/// Steps of one turn, for agents that do not set their own bound.
+/// Maximum number of steps of a turn, for agents without a limit of their own.
 pub const STEPS: u32 = 1000;
 
-/// How often a model may make the same call, or go round the same circle of calls, before a person is asked whether
-/// that is sensible.
+/// Repetitions of a call, or of a cycle of calls, before the user is asked whether to go on.
 pub const DOOM: usize = 3;
 
-/// The most a model may write in one step, in tokens.
+/// Maximum number of tokens that a model may write in one step.
 pub const OUTPUT_TOKENS: u64 = 32_000;
 
-/// How long a command may run when the model sets no time.
+/// Timeout of a command if the model sets none.
 pub const COMMAND: Duration = Duration::from_mins(2);
 
-/// The longest time a model may set for a command.
+/// The longest timeout that a model may set for a command.
 pub const LONGEST_COMMAND: Duration = Duration::from_hours(1);
 
-/// How long a page of the web may take when the model sets no time.
+/// Timeout of a web page if the model sets none.
 pub const FETCH: Duration = Duration::from_secs(30);
 
-/// The longest time a model may set for a page.
+/// The longest timeout that a model may set for a web page.
 pub const LONGEST_FETCH: Duration = Duration::from_mins(2);
 
-/// Largest page of the web, in bytes.
+/// Maximum size of a web page, in bytes.
 pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
 
-/// Output of a running command that is shown, in characters from its end.
+/// Maximum length of the output that clients see of a running command, in characters from its end.
 pub const COMMAND_LIVE: usize = 4_000;
 
-/// How long the files that come with a prompt may take to read, all together.
+/// Timeout for reading all attachments of a prompt.
 pub const ATTACH: Duration = Duration::from_secs(5);
 
-/// Files that may come with one prompt.
+/// Maximum number of attachments of a prompt.
 pub const ATTACHMENTS: usize = 100;
 
-/// Largest attachment that is not text, in characters of its text form.
+/// Maximum size of an attachment that is not text, in characters of base64.
 pub const ATTACHMENT: usize = 5 * 1024 * 1024;
 
-/// The same for all attachments of a prompt together.
+/// Maximum size of all such attachments of a prompt.
 pub const ATTACHED: usize = 4 * ATTACHMENT;
 
-/// Subagents that may work in the background of one turn.
+/// Maximum number of background subagents of a turn.
 pub const BACKGROUND: usize = 8;
 
-/// Tokens that are left free for the next step, unless the configuration says otherwise or the model writes less.
+/// Tokens that stay free for the next step, unless the configuration sets a number or the model's output limit is
+/// lower.
 pub const RESERVED: u64 = 20_000;
 
-/// Tokens at the end of a conversation that a summary leaves as they are: a quarter of what fits, at least these
+/// Lower limit of the tail that a compaction keeps, in tokens. The tail is a quarter of the context between both
+/// limits.
 pub const LEAST_KEPT: u64 = 2_000;
 
-/// and at most these.
+/// Upper limit of that tail, in tokens.
 pub const MOST_KEPT: u64 = 15_000;
 
-/// Bytes of one request to a model, attachments included; providers refuse larger ones.
+/// Maximum size of one request to a model, in bytes, including attachments. Providers refuse larger ones.
 pub const REQUEST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Stored bytes of a conversation that are read for one step.
+/// Maximum size of the stored conversation that is read for one step, in bytes.
 pub const HISTORY_BYTES: u64 = 2 * REQUEST_BYTES;
 
-/// Output of a tool that is shown to who summarises, in characters.
+/// Maximum length of a tool's output that the summarising model sees, in characters.
 pub const SUMMARY_OUTPUT: usize = 2_000;
 
-/// Summaries in a row after which the conversation still does not fit; then the turn ends.
+/// Consecutive compactions after which the turn ends if the conversation still does not fit.
 pub const COMPACTIONS: u32 = 3;
 
-/// Tokens of the newest tool output that are never dropped from a model's view.
+/// Tokens of the newest tool output that are never pruned.
 pub const PRUNE_PROTECTED: u64 = 40_000;
 
-/// Tokens that have to be gained for it to be worth dropping any.
+/// Tokens that pruning must free to be worth it.
 pub const PRUNE_LEAST: u64 = 20_000;
 
-/// How long a title may take.
+/// Timeout for generating a title.
 pub const TITLE: Duration = Duration::from_secs(30);
 
-/// How long a title that is not ready at the end of the turn's work is still waited for.
+/// Time that a finished turn waits for its title.
 pub const TITLE_LINGER: Duration = Duration::from_secs(3);
 
-/// Longest title, in characters.
+/// Maximum length of a title, in characters.
 pub const TITLE_LENGTH: usize = 100;
 
-/// How long finding the instructions of a directory may take.
+/// Timeout for finding the instructions of a directory.
 pub const GUIDANCE: Duration = Duration::from_secs(5);
 
-/// How long an MCP server may take to answer, unless the configuration says otherwise.
+/// Timeout for an answer of an MCP server, unless the configuration sets one.
 pub const MCP_ANSWER: Duration = Duration::from_secs(30);
 
-/// How long a turn, or somebody who asks for their status, waits for MCP servers that are still connecting.
+/// Time that a turn, or a call for the status, waits for MCP servers that are connecting.
 pub const MCP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long an MCP server may take to say goodbye before it is ended.
+/// Time for an MCP server to shut down before its process is killed.
 pub const MCP_GOODBYE: Duration = Duration::from_secs(1);
 
-/// How often in a row an MCP server that died is connected to again.
+/// Maximum number of consecutive reconnects to an MCP server that died.
 pub const MCP_RECONNECTS: u32 = 5;
 
-/// How long is waited before the first of these; it doubles from one to the next.
+/// Delay before the first reconnect; it doubles with each further one.
 pub const MCP_BACKOFF: Duration = Duration::from_secs(1);
 
-/// How long a connection has to last for its death not to be counted with those before.
+/// A connection that lasts this long resets the count of reconnects.
 pub const MCP_STEADY: Duration = Duration::from_mins(1);
 
-/// Tools, prompts or resources that are taken from one MCP server.
+/// Maximum number of tools, prompts or resources of one MCP server.
 pub const MCP_LISTED: usize = 1_000;
 
-/// Pages they may come in.
+/// Maximum number of pages of such a list.
 pub const MCP_PAGES: usize = 100;
 
-/// Largest schema of an MCP server's tool, in bytes; a tool with a larger one is left out.
+/// Maximum size of an MCP tool's schema, in bytes. A tool with a larger one is left out.
 pub const MCP_SCHEMA: usize = 256 * 1024;
 
-/// Longest description or instructions of an MCP server that models are told, in characters.
+/// Maximum length of the description or instructions of an MCP server that models see, in characters.
 pub const MCP_WORDS: usize = 16_000;
 
-/// Largest structured result of an MCP server's tool that clients are shown, in bytes.
+/// Maximum size of the structured result of an MCP tool that clients see, in bytes.
 pub const MCP_STRUCTURED: usize = 64 * 1024;
 
-/// Longest name of a tool: providers refuse longer ones, and with them the whole step.
+/// Maximum length of a tool name. Providers refuse the whole step if a name is longer.
 pub const TOOL_NAME: usize = 64;

@@ -1,12 +1,14 @@
-//! MCP servers: programs and addresses that bring tools, resources and prompts along.
+//! MCP servers: local programs and remote servers that provide tools, resources and prompts.
 //!
-//! [`Servers`] is a handle for one directory. A turn, a command or [`Servers::start`] connects to the servers; looking at
-//! them does not, so that no call which only reads can start a program. Each connected server gets a task of its own, which connects, notices when the server dies or its tools change, and connects again. Nobody waits
-//! for it longer than [`limits::MCP_PATIENCE`]: a turn goes on without the tools of a server that is not there.
+//! [`Servers`] is a handle for one directory. A turn, a command or [`Servers::start`] connects to the servers.
+//! Reading their state does not, so that no call which only reads can start a program. Each connected server has a
+//! task of its own, which connects, notices when the server dies or its tools change, and reconnects. No caller
+//! waits longer for it than [`limits::MCP_PATIENCE`]: a turn goes on without the tools of a server that is not
+//! connected.
 //!
-//! A server's program is started through [`workspace::process`], which ends it with everything it has started. It does
-//! not inherit the keys of providers. What it says is material like any other: names, schemas and results are bounded,
-//! and what is configured as its secret is kept out of errors.
+//! A server's program is started through [`workspace::process`], which ends it with all its child processes. It
+//! does not inherit the keys of providers. Its output is untrusted: names, schemas and results are bounded, and
+//! configured secrets are kept out of errors.
 
 mod client;
 mod content;
@@ -39,7 +41,7 @@ pub use error::Error;
 use client::Connected;
 use server::Server;
 
-/// The MCP servers of one directory. Cheap to clone; when the last clone is gone, so are the servers.
+/// The MCP servers of one directory. Cheap to clone; dropping the last clone disconnects them.
 #[derive(Clone, Default)]
 pub struct Servers(Arc<Inner>);
 
@@ -49,19 +51,19 @@ struct Inner {
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
 }
 
-/// Is told the name of a server.
+/// A callback that receives the name of a server.
 pub type Changed = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What servers are connected with.
+/// Settings for connecting to servers.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// Where their programs are started.
+    /// The working directory of their programs.
     pub directory: PathBuf,
     /// Environment variables they do not inherit, such as the keys of providers.
     pub hidden: Vec<String>,
-    /// How long they may take to answer, unless theirs say otherwise.
+    /// The timeout for answers of servers that configure none.
     pub timeout: Option<Duration>,
-    /// Told the name of a server whose tools have changed.
+    /// Called with the name of a server whose tools have changed.
     pub changed: Option<Changed>,
 }
 
@@ -74,52 +76,51 @@ impl Settings {
 }
 
 impl Servers {
-    /// The servers of a configuration. None is connected to yet.
+    /// Creates the servers of a configuration without connecting to them.
     pub fn new(configured: &BTreeMap<String, Mcp>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        // A switch without a server comes from a layer that switches one of another directory.
+        // A switch without a server is meant for a server of another directory.
         let servers = configured.iter().filter(|(_, config)| !matches!(config, Mcp::Switch(_)));
         let server = |(name, config)| (String::clone(name), Arc::new(Server::new(name, config, &settings)));
         let servers = Mutex::new(servers.map(server).collect());
         Self(Arc::new(Inner { settings, servers }))
     }
 
-    /// Begins to connect to every server that is not switched off, in the background.
+    /// Starts to connect to every enabled server, in the background.
     pub fn start(&self) {
         for server in self.all() {
             server.start();
         }
     }
 
-    /// Connects to every server that is not switched off, and waits a little for them.
+    /// Connects to every enabled server, and waits for up to [`limits::MCP_PATIENCE`].
     pub async fn ready(&self) {
         self.settle(limits::MCP_PATIENCE).await;
     }
 
-    /// How it is with each. Waits a little for those that are connecting, and connects to none.
+    /// Returns the status of each server. Waits briefly for those that are connecting, and connects to none.
     pub async fn status(&self) -> BTreeMap<String, McpStatus> {
         self.wait(limits::MCP_PATIENCE).await;
         self.all().iter().map(|server| (server.name.clone(), server.status())).collect()
     }
 
-    /// Whether there is one of this name.
     pub fn has(&self, name: &str) -> bool {
         self.lock().contains_key(name)
     }
 
-    /// Connects to a server, anew if it is connected already. How that went is its status.
+    /// Connects to a server, or reconnects if it is connected. Its status tells the result.
     pub async fn connect(&self, name: &str) -> Result<(), Error> {
         self.find(name)?.connect().await;
         Ok(())
     }
 
-    /// Lets go of a server until somebody connects to it by hand.
+    /// Disconnects a server until a client connects it again.
     pub async fn disconnect(&self, name: &str) -> Result<(), Error> {
         self.find(name)?.disconnect().await;
         Ok(())
     }
 
-    /// Adds a server, in place of one with the same name, and connects to it unless it is switched off.
+    /// Adds a server, or replaces the one with the same name, and connects to it if it is enabled.
     pub async fn add(&self, name: &str, config: McpTarget) {
         let config = Mcp::from(config);
         let server = Arc::new(Server::new(name, &config, &self.0.settings));
@@ -132,13 +133,13 @@ impl Servers {
         }
     }
 
-    /// What there is to read, from every server that is connected.
+    /// Lists the resources of all connected servers.
     pub async fn resources(&self) -> Vec<McpResource> {
         self.wait(limits::MCP_PATIENCE).await;
         self.gather(|connected| async move { connected.resources().await }.boxed()).await
     }
 
-    /// Patterns of addresses that can be read, from every server.
+    /// Lists the resource templates of all servers.
     async fn templates(&self) -> Vec<Template> {
         self.settle(limits::MCP_PATIENCE).await;
         self.gather(|connected| async move { connected.templates().await }.boxed()).await
@@ -149,13 +150,13 @@ impl Servers {
         self.connected(server).await?.read(uri).await
     }
 
-    /// The prompts there are, from every server that is connected.
+    /// Lists the prompts of all connected servers.
     pub async fn prompts(&self) -> Vec<Prompt> {
         self.wait(limits::MCP_PATIENCE).await;
         self.gather(|connected| async move { connected.prompts().await }.boxed()).await
     }
 
-    /// What a prompt says.
+    /// Gets the contents of a prompt.
     pub async fn prompt(
         &self,
         prompt: &Prompt,
@@ -164,12 +165,13 @@ impl Servers {
         self.connected(&prompt.server).await?.prompt(prompt, arguments).await
     }
 
-    /// Lets go of every server and waits until its program is gone.
+    /// Disconnects every server and waits until its program has exited.
     pub async fn close(&self) {
         join_all(self.all().iter().map(|server| server.disconnect())).await;
     }
 
-    /// Connects to servers that nobody has needed yet and waits for those that are connecting. Who is not done by then?
+    /// Connects to servers that are not connected yet and waits for those that are connecting. Returns the names of
+    /// the servers that are still connecting after `patience`.
     pub(super) async fn settle(&self, patience: Duration) -> Vec<String> {
         self.start();
         self.wait(patience).await;
@@ -182,11 +184,11 @@ impl Servers {
     async fn wait(&self, patience: Duration) {
         let servers = self.all();
         let settled = join_all(servers.iter().map(|server| server.settled()));
-        // A server that is late is left out.
+        // The caller goes on without the servers that are late.
         let _ = timeout(patience, settled).await;
     }
 
-    /// The tools of the servers that are connected, those for resources included.
+    /// Returns the tools of the connected servers, including those for resources.
     pub(super) fn tools(&self) -> Vec<Box<dyn Tool>> {
         let connected = self.present();
         let mut tools = tool::all(&connected);
@@ -196,29 +198,28 @@ impl Servers {
         tools
     }
 
-    /// What connected servers want models to know, by server.
+    /// Returns the instructions of connected servers for models, by server name.
     pub(super) fn instructions(&self) -> Vec<(String, String)> {
         let wanted = |connected: &Arc<Connected>| Some((connected.server.clone(), connected.instructions()?));
         self.present().iter().filter_map(wanted).collect()
     }
 
-    /// Everything of one kind, server by server. One that does not answer has nothing.
+    /// Collects a list from every connected server. A server that fails contributes nothing.
     async fn gather<T>(
         &self,
         list: impl Fn(Arc<Connected>) -> BoxFuture<'static, Result<Vec<T>, Error>>,
     ) -> Vec<T> {
         let lists = self.present().into_iter().map(list);
-        let told = |error: Error| tracing::warn!(%error, "an MCP server cannot be asked");
+        let log = |error: Error| tracing::warn!(%error, "an MCP server failed to answer");
         let lists = join_all(lists).await.into_iter();
-        lists.filter_map(|list| list.map_err(told).ok()).flatten().collect()
+        lists.filter_map(|list| list.map_err(log).ok()).flatten().collect()
     }
 
-    /// The servers that are connected.
     fn present(&self) -> Vec<Arc<Connected>> {
         self.all().iter().filter_map(|server| server.connected()).collect()
     }
 
-    /// A server that can be asked something now.
+    /// Connects to a server if necessary. Fails if it is not connected in time.
     pub(super) async fn connected(&self, name: &str) -> Result<Arc<Connected>, Error> {
         let server = self.find(name)?;
         server.start();

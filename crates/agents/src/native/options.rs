@@ -1,4 +1,4 @@
-//! What the loop needs to know and cannot find out by itself.
+//! The settings of the native loop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,33 +18,32 @@ use crate::Snapshots;
 /// The settings of the native loop.
 #[derive(Clone)]
 pub struct Options {
-    /// The agents that can be asked for, with their rules. See [`built_in`].
+    /// The available agents, with their rules. See [`built_in`].
     pub agents: Vec<Agent>,
-    /// The model for titles, if not the one that answers.
+    /// The model for titles, if not the model of the turn.
     pub small_model: Option<ModelRef>,
-    /// What people want every agent to know.
+    /// The user's instructions for all agents.
     pub instructions: Arc<dyn Instructions>,
-    /// When and how a long conversation is summarised.
+    /// Settings for summarising long conversations.
     pub compaction: Compaction,
-    /// What may be used.
     pub budget: Budget,
-    /// Bounds of waits and repetitions that are not the defaults in [`limits`](super::limits).
+    /// Limits that differ from the defaults in [`limits`](super::limits).
     pub limits: Limits,
-    /// Largest attachment that is not text, in characters of its text form; at most [`ATTACHMENT`](super::limits::ATTACHMENT).
+    /// Maximum size of an attachment that is not text, in characters of base64; at most
+    /// [`ATTACHMENT`](super::limits::ATTACHMENT).
     pub attachment: usize,
-    /// How deep subagents may nest; 0 for none at all.
+    /// The nesting depth of subagents; 0 for none at all.
     pub subagent_depth: u32,
-    /// Whether a turn goes on after a person refused something.
+    /// True if a turn goes on after the user has refused a request.
     pub continue_on_deny: bool,
-    /// Environment variables that commands do not get to see, such as the keys of providers.
+    /// Environment variables that are hidden from commands, such as the keys of providers.
     pub hidden: Vec<String>,
-    /// How tools behave.
     pub tools: ToolOptions,
-    /// Where the files of worktrees are remembered, so that what is done to them can be taken back.
+    /// Snapshots of worktrees, so that file changes can be reverted.
     pub snapshots: Option<Arc<Snapshots>>,
-    /// Who else brings tools along.
+    /// MCP servers that provide further tools.
     pub mcp: Servers,
-    /// The providers as clients are shown them, for hooks that want to know about a model.
+    /// The providers as clients see them, for hooks that receive a model.
     pub providers: Vec<Provider>,
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what: rules, what people allowed for good, and asking when neither answers.
+//! Permissions: rules, approvals of the user, and requests when neither decides.
 
 mod command;
 mod rules;
@@ -17,21 +17,21 @@ pub use rules::{defaults, evaluate, matches};
 use super::protected::Guard;
 use super::tools::Failure;
 
-/// What a tool wants to do.
+/// A permission that a tool needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wish {
-    /// Which permission it needs.
+    /// The name of the permission.
     pub(crate) permission: Cow<'static, str>,
-    /// What it needs it for. All of it has to be allowed.
+    /// The subjects, such as files or commands. All of them must be allowed.
     pub(crate) patterns: Vec<Pattern>,
-    /// What a reply of `always` allows from then on.
+    /// The patterns that a reply of `always` allows from then on.
     pub(crate) always: Vec<String>,
-    /// For showing it well.
+    /// Details for displaying the request.
     pub(crate) metadata: Extra,
 }
 
 impl Wish {
-    /// One that nobody is shown.
+    /// A permission without details for display.
     pub(crate) fn plain(permission: &str, patterns: &[String]) -> Self {
         Self {
             permission: permission.to_owned().into(),
@@ -42,11 +42,11 @@ impl Wish {
     }
 }
 
-/// One thing a permission is needed for.
+/// One subject of a permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
-    /// The command that the text is, which rules judge by its words.
+    /// The parsed command if the text is a command line. Rules then compare its words.
     command: Option<Box<Command>>,
     /// Set for a protected file. A rule that allows edits in general is then not enough.
     pub(crate) guard: Option<Guard>,
@@ -57,7 +57,7 @@ impl Pattern {
         Self { text: text.into(), command: None, guard: None }
     }
 
-    /// A file that is changed, with its guard if it is protected.
+    /// A file to change, with its guard if it is protected.
     pub(crate) fn file(text: impl Into<String>, guard: Option<Guard>) -> Self {
         Self { guard, ..Self::plain(text) }
     }
@@ -73,28 +73,28 @@ impl Pattern {
         }
     }
 
-    /// Whether a rule that allows it is specific enough.
+    /// Returns true if a rule that allows this subject is specific enough.
     fn is_named_by(&self, rule: &Rule) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.is_named_by(&rule.pattern))
     }
 }
 
-/// What the rules say.
+/// The decision of the rules.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Allowed,
-    /// Allowed by nothing but the rules that every agent starts with, so only in a sealed sandbox.
+    /// Allowed only by the default rules of every agent, so only in a sealed sandbox.
     Confined,
     Denied(Vec<Rule>),
     Ask,
 }
 
-/// How a command that is permitted may run.
+/// The way in which a permitted command may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// As the configuration says.
+    /// In the configured sandbox, or without one if none is configured.
     Usual,
-    /// In a sandbox in which it can only read and print.
+    /// In a sandbox that only allows reading and printing.
     Sealed,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Grant {
 #[derive(Debug, Clone)]
 pub(crate) struct Permissions {
     rules: Vec<Rule>,
-    /// What people have allowed for good; it comes after all other rules.
+    /// The user's approvals. They follow all rules that are not final.
     approved: Vec<Rule>,
 }
 
@@ -112,28 +112,28 @@ impl Permissions {
         Self { rules, approved }
     }
 
-    /// Without the rules that allow whatever nobody has thought of.
+    /// Drops the rules that allow every permission, so that a permission needs a rule of its own.
     pub(crate) fn thought_of(mut self) -> Self {
         self.rules.retain(|rule| rule.permission != "*" || rule.action != Action::Allow);
         self
     }
 
-    /// Without the rules that allow commands only in a sandbox, for commands that cannot be put in one.
+    /// Drops the rules that allow commands only in a sandbox, for commands that cannot run in one.
     pub(crate) fn unconfined(mut self) -> Self {
         self.rules.retain(|rule| !rules::is_confined(rule));
         self
     }
 
-    /// The same rules, with what people have allowed for good by now.
+    /// Returns the same rules with the current approvals.
     async fn by_now(&self, turn: &Turn) -> Self {
         let approved = turn.approved().await.unwrap_or_else(|error| {
-            tracing::warn!(session = %turn.session.id, %error, "what is allowed for good could not be read");
+            tracing::warn!(session = %turn.session.id, %error, "cannot read the approvals; going on without them");
             Vec::new()
         });
         Self { rules: self.rules.clone(), approved }
     }
 
-    /// All rules in order: those that can be overridden, approvals, and final ones.
+    /// Returns all rules in order: those that can be overridden, approvals, and final ones.
     fn sourced(&self) -> impl Iterator<Item = (&Rule, Source)> {
         let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
         let first = first.into_iter().map(|rule| (rule, Source::Rules));
@@ -145,7 +145,7 @@ impl Permissions {
         self.sourced().map(|(rule, _)| rule)
     }
 
-    /// Whether a final rule decides about a wish, so that no approval changes anything.
+    /// Returns true if a final rule decides, so that an approval has no effect.
     pub(crate) fn is_final(&self, wish: &Wish) -> bool {
         let decides = |rule: &Rule, pattern: &Pattern| {
             rule.is_final
@@ -155,14 +155,15 @@ impl Permissions {
         self.rules.iter().any(|rule| wish.patterns.iter().any(|pattern| decides(rule, pattern)))
     }
 
-    /// Allows what a person has asked for in so many words, where the rules say to ask. What they deny stays denied.
+    /// Allows a subject that the user has named in the prompt, if the rules would ask about it. A denied one stays
+    /// denied.
     pub(super) fn concede(&mut self, permission: &str, pattern: &str) {
         if evaluate(self.all(), permission, pattern) == Action::Ask {
             self.rules.push(Rule::new(permission, pattern, Action::Allow));
         }
     }
 
-    /// Whether a tool with this permission can never be used, so that the model need not see it.
+    /// Returns true if a tool with this permission can never be used, so that it is not offered to the model.
     pub(super) fn hides(&self, permission: &str) -> bool {
         let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
         first
@@ -172,12 +173,12 @@ impl Permissions {
             .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     }
 
-    /// The rules that say something about a permission, for somebody who outlives this.
+    /// Returns copies of the rules for a permission.
     pub(super) fn about(&self, permission: &str) -> Vec<Rule> {
         self.all().filter(|rule| matches(&rule.permission, permission)).cloned().collect()
     }
 
-    /// What the rules say, without asking anybody.
+    /// Decides by the rules, without asking the user.
     pub(crate) fn judge(&self, wish: &Wish) -> Verdict {
         let (mut allowed, mut confined, mut ask) = (false, Vec::new(), false);
         for pattern in &wish.patterns {
@@ -192,7 +193,7 @@ impl Permissions {
                 (Action::Allow, _) => allowed = true,
             }
         }
-        // One line runs in one sandbox or in none: `make && echo done` does what `make` may, and in
+        // One line runs in one sandbox or in none: `make && echo done` may do whatever `make` may, and in
         // `make && git status` git would run unprotected.
         let is_inert = confined.iter().all(|harmless| *harmless == Harmless::Inert);
         match (ask, confined.is_empty()) {
@@ -203,8 +204,8 @@ impl Permissions {
         }
     }
 
-    /// The action for one pattern, and the rule that decides it. Of the rules about it, the last one wins; a rule that
-    /// allows and is not specific enough is passed over, except that it turns the denial of a protected file into a
+    /// Returns the action for one subject, and the rule that decides it. The last matching rule wins. A rule that
+    /// allows but is not specific enough is skipped, except that it turns the denial of a protected file into a
     /// question.
     fn decide(&self, permission: &str, pattern: &Pattern) -> (Action, Option<&Rule>) {
         let mut decided = (Action::Ask, None);
@@ -221,12 +222,12 @@ impl Permissions {
         decided
     }
 
-    /// Gets a permission or a reason why not. Waits for a person if the rules say so.
+    /// Gets a permission, or a failure with the reason. Waits for the user if the rules say so.
     pub(crate) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
         self.obtain(turn, wish, call).await.map(drop)
     }
 
-    /// Gets a permission for a command line: how it may run, or a reason why not.
+    /// Gets a permission for a command line and returns how it may run.
     pub(super) async fn obtain(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<Grant, Failure> {
         let now = self.by_now(turn).await;
         match now.judge(&wish) {
@@ -237,8 +238,8 @@ impl Permissions {
         }
     }
 
-    /// Gets two permissions. A person who is asked about the first one sees the second one, too, and is not asked
-    /// twice.
+    /// Gets two permissions. If both need an answer, the user is asked once, about the first, and the answer counts
+    /// for both.
     pub(super) async fn obtain_both(
         &self,
         turn: &Turn,
@@ -254,7 +255,7 @@ impl Permissions {
         self.obtain(turn, first, call).await
     }
 
-    /// Asks a person about the first wish, who thereby allows all of them.
+    /// Asks the user about the first permission. The answer counts for all of them.
     async fn ask(&self, turn: &Turn, wishes: Vec<Wish>, call: Option<&str>) -> Result<(), Failure> {
         let Some(mut shown) = wishes.first().cloned() else { return Ok(()) };
         if self.is_final(&shown) {
@@ -283,16 +284,18 @@ impl Permissions {
             Answer::Rejected { message: None } | Answer::Answers(_) => {
                 Err(Failure::Refused(format!("{REJECTED}.")))
             }
-            Answer::Withdrawn => Err(Failure::Refused("Nobody answered the permission request.".to_owned())),
+            Answer::Withdrawn => {
+                Err(Failure::Refused("The permission request was withdrawn without an answer.".to_owned()))
+            }
         }
     }
 }
 
-const UNANSWERED: &str = "Nobody answered the permission request in time, so it was rejected. Go on without it, or say what is missing.";
+const UNANSWERED: &str = "The user did not answer the permission request in time, so it was rejected. Go on without it, or say what is missing.";
 const REJECTED: &str = "The user rejected permission to use this specific tool call";
 const FEEDBACK: &str = "with the following feedback:";
 
-/// What is said when rules say no.
+/// The message for the model when rules deny a call.
 pub(crate) fn denied(rules: &[Rule]) -> String {
     let rules = serde_json::to_string(rules).unwrap_or_default();
     format!(
@@ -361,7 +364,7 @@ mod tests {
         assert_eq!(judge(&[(line, Action::Allow)], line), Verdict::Allowed);
         assert_eq!(judge(&[("*", Action::Allow)], line), Verdict::Allowed);
         assert!(matches!(judge(&[("rm *", Action::Deny)], line), Verdict::Denied(_)));
-        // A part of a line that was allowed for good says nothing about another line around it.
+        // An approval of a part of a line does not cover another line around it.
         assert_eq!(approved("rm $i", "for i in a; do rm $i; done"), Verdict::Ask);
     }
 
@@ -402,7 +405,7 @@ mod tests {
         assert_eq!(approved("make *", "make test; rm x"), Verdict::Ask);
         assert_eq!(approved("git commit *", "git commit -m 'a b'"), Verdict::Allowed);
         assert_eq!(approved("git *", "git push"), Verdict::Ask);
-        // As an earlier version offered and stored them.
+        // Approvals that an earlier version offered and stored.
         for (pattern, line) in [
             ("find *", "find . -exec touch x ;"),
             ("timeout *", "timeout 5 touch x"),
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_for_good_comes_last() {
+    fn approvals_come_after_rules() {
         let permissions = Permissions::new(vec![bash("*", Action::Ask)], vec![bash("make *", Action::Allow)]);
         assert_eq!(permissions.judge(&wish("make test")), Verdict::Allowed);
         assert_eq!(permissions.unconfined().judge(&wish("ls")), Verdict::Ask);

@@ -1,9 +1,9 @@
-//! What a prompt becomes before it is stored. What is attached is read now, so that the conversation holds what was
-//! there when it was said; mentions of agents are explained to the model.
+//! Prepares a prompt before it is stored: reads attachments, so that the conversation holds their contents at the
+//! time of the prompt, and explains mentions of agents to the model.
 //!
-//! A file is attached without asking anybody, so only what the agent may read without asking is. What cannot be
-//! attached is told to the model and to people, and the prompt goes on without it; only what is too large to be sent
-//! to any model refuses the prompt.
+//! The user is not asked about attachments, so a file is attached only if the agent may read it without asking. If
+//! a file cannot be attached, the model and the user get a note, and the prompt goes on without it. Only a file
+//! that is too large for any model refuses the prompt.
 
 mod address;
 mod attach;
@@ -20,31 +20,31 @@ use super::{Inner, limits};
 /// The media type of a directory.
 const DIRECTORY: &str = "application/x-directory";
 
-/// What one part becomes.
+/// The result of preparing one part.
 #[derive(Debug, Default)]
 struct Piece {
-    /// Told to the model beside the part.
+    /// Text for the model beside the part.
     told: Vec<String>,
-    /// The part itself, unless it could not be attached; several if there is more in it than one can hold.
+    /// The part itself, empty if it could not be attached. One attachment may become several parts.
     bodies: Vec<PartInputBody>,
-    /// Told to people.
+    /// A warning for the user.
     warning: Option<String>,
 }
 
 impl Piece {
-    /// A part with words beside it.
+    /// A part with text for the model beside it.
     fn told(told: impl IntoIterator<Item = String>, body: PartInputBody) -> Self {
         Self { told: told.into_iter().collect(), bodies: vec![body], warning: None }
     }
 
-    /// Something that could not be attached.
+    /// An attachment that failed.
     fn missing(name: &str, why: &str) -> Self {
-        let sentence = format!("{name} could not be attached: {why}");
+        let sentence = format!("cannot attach {name}: {why}");
         Self { told: vec![sentence.clone()], bodies: Vec::new(), warning: Some(sentence) }
     }
 }
 
-/// Completes a prompt, or says why it cannot be accepted.
+/// Completes a prompt. Fails if it cannot be accepted.
 pub(super) async fn prepare(inner: &Inner, draft: Draft<'_>) -> Result<Prepared, String> {
     let files = draft.parts.iter().filter(|part| matches!(part.body, PartInputBody::File(_))).count();
     if files > limits::ATTACHMENTS {
@@ -66,12 +66,12 @@ pub(super) async fn prepare(inner: &Inner, draft: Draft<'_>) -> Result<Prepared,
     Ok(prepared)
 }
 
-/// Whether a file is told to the model as text beside it, and not by itself.
+/// Returns true if the model gets a file as text beside it, and not as a file.
 pub(super) fn is_shown_as_text(mime: &str) -> bool {
     mime == DIRECTORY || is_text(mime)
 }
 
-/// Whether what has this media type can be read.
+/// Returns true if a media type stands for text.
 fn is_text(mime: &str) -> bool {
     const ALSO: [&str; 8] = ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh", "x-shellscript"];
     let plain = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -83,17 +83,17 @@ fn is_text(mime: &str) -> bool {
     }
 }
 
-/// Explains a mention to the model. Only a subagent can be handed something.
+/// Explains a mention to the model. Only subagents can be given a task.
 fn mentioned(inner: &Inner, mention: AgentPart) -> Piece {
     let known = inner.agent(&mention.name);
     if !known.is_some_and(|agent| agent.mode != AgentMode::Primary && agent.hidden != Some(true)) {
         let name = &mention.name;
-        let warning = Some(format!("@{name} was not called: there is no such subagent"));
+        let warning = Some(format!("@{name} is not a subagent, so it was not called"));
         return Piece { warning, ..Piece::told([], PartInputBody::Agent(mention)) };
     }
     let told = format!(
-        "The user mentioned the subagent {0}: hand what is asked above to it, with the task tool and the \
-         subagent_type \"{0}\". Its prompt has to say all that it needs to know.",
+        "The user mentioned the subagent {0}: give it the task above, with the task tool and the \
+         subagent_type \"{0}\". Its prompt must contain everything that it needs to know.",
         mention.name
     );
     Piece::told([told], PartInputBody::Agent(mention))
@@ -104,9 +104,9 @@ fn synthetic(text: String) -> PartInput {
     PartInput { id: None, body: PartInputBody::Text(text) }
 }
 
-/// What a file is called in sentences.
+/// The name of a file in messages.
 fn name(file: &FilePart) -> &str {
-    // The content of a `data:` address is no name.
+    // A `data:` URL holds the contents and is useless as a name.
     let address = if file.url.starts_with("data:") { "a file" } else { &file.url };
     file.filename.as_deref().filter(|name| !name.is_empty()).unwrap_or(address)
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_is_told_from_what_is_looked_at() {
+    fn text_is_told_from_media_by_its_type() {
         for mime in ["text/plain", "TEXT/CSV; charset=utf-8", "application/json", "image/svg+xml", DIRECTORY]
         {
             assert!(is_shown_as_text(mime), "{mime}");

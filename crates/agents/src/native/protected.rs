@@ -1,14 +1,14 @@
-//! Files that decide what an agent may do: configuration of Baton and OpenCode, and of git, which runs the programs
-//! that its configuration and its hooks name. An agent that changes one of them changes its own rules, so a change of
-//! them is asked about even where edits are allowed in general.
+//! Protected files, which decide what an agent may do: configuration of Baton and OpenCode, and of git, which runs
+//! the programs that its configuration and hooks name. An agent that changes one of them changes its own rules, so
+//! the user is asked about such a change even where edits are allowed in general.
 //!
 //! Protected are
 //!
 //! - `opencode.json`, `opencode.jsonc`, `baton.json` and `baton.jsonc` in any directory, everything in a directory
 //!   `.opencode`, and the user's `.config/opencode`
-//! - everything called `.git`, file or directory, with all that is in it
-//! - directories that git would take for a bare repository, and each write that helps to make one: git discovers such
-//!   a directory without being told and reads its configuration
+//! - everything named `.git`, file or directory, with its contents
+//! - directories that git would take for a bare repository, and each write that helps to make one: git discovers
+//!   such a directory by itself and reads its configuration
 //! - every file that is one of these under another name, because of a link or a file system that ignores case
 
 use std::collections::BTreeSet;
@@ -27,10 +27,10 @@ pub(super) const FILES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.j
 /// The directory with a project's configuration, agents, commands and plugins.
 pub(super) const DIRECTORY: &str = ".opencode";
 
-/// Git's directory, or the file that leads to it.
+/// Git's directory, or the file that points to it.
 pub(super) const GIT: &str = ".git";
 
-/// What a rule has to say to allow a change of a protected file. A rule for everything does not say it.
+/// The condition under which a rule allows a change of a protected file. A rule for all files never meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The rule's pattern has each of these names as a component of its own, as `.opencode/*` has `.opencode`.
@@ -40,7 +40,7 @@ pub(crate) enum Guard {
 }
 
 impl Guard {
-    /// Whether a rule whose pattern matches the file was written for it.
+    /// Returns true if a rule whose pattern matches the file was written for it.
     pub(crate) fn is_named_by(&self, pattern: &str) -> bool {
         if !has_wildcard(pattern) {
             return true;
@@ -59,8 +59,8 @@ pub(crate) fn has_wildcard(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
-/// The guard of a file, if it is protected. `written` is the path as the agent wrote it, `path` the one that it leads
-/// to. Looks at the file system, so it may block for a moment.
+/// Returns the guard of a file, if it is protected. `written` is the path as the agent wrote it, `path` the
+/// resolved one. Reads the file system, so it may block for a moment.
 pub(crate) fn guard(root: &Root, written: &str, path: &Path) -> Option<Guard> {
     let top = root.top();
     let mut names = names(path.strip_prefix(top).unwrap_or(path));
@@ -81,7 +81,7 @@ pub(crate) fn guard(root: &Root, written: &str, path: &Path) -> Option<Guard> {
     (!names.is_empty()).then_some(Guard::Named(names))
 }
 
-/// The components of a path that are protected whatever is on the disk.
+/// Returns the components of a path that are protected regardless of the files on disk.
 fn names(path: &Path) -> BTreeSet<String> {
     let normal = |component: Component<'_>| match component {
         Component::Normal(name) => Some(folded(&name.to_string_lossy())),
@@ -95,20 +95,22 @@ fn names(path: &Path) -> BTreeSet<String> {
     components.into_iter().filter(protected).collect()
 }
 
-/// A name as a file system that ignores case would compare it. Some also skip characters that are not shown.
+/// Normalises a name like a file system that ignores case. Some also ignore invisible characters.
 fn folded(name: &str) -> String {
     let shown = |character: &char| !matches!(character, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     name.chars().filter(shown).flat_map(char::to_lowercase).collect()
 }
 
-/// The directories that a file is in, the nearest first; within the project, if that is where it is.
+/// Returns the directories above a file, the nearest first. Stops at the project's top if the file is in the
+/// project.
 fn above<'p>(path: &'p Path, top: &'p Path) -> impl Iterator<Item = &'p Path> {
     let inside = path.starts_with(top);
     path.ancestors().skip(1).take_while(move |directory| !inside || directory.starts_with(top))
 }
 
-/// Whether git takes a directory for a repository, or would after a file in it is written. The order in which an agent
-/// writes the files does not help it: `HEAD` is always asked about, and the others as soon as one of them is there.
+/// Returns true if git takes a directory for a repository, or would after a file in it is written. An agent gains
+/// nothing by the order in which it writes the files: `HEAD` is always protected, and the others as soon as one of
+/// them exists.
 fn is_in_repository(directory: &Path, file: &Path) -> bool {
     let Ok(inner) = file.strip_prefix(directory) else { return false };
     let mut components = inner.components().map(Component::as_os_str);
@@ -127,7 +129,7 @@ fn is_in_repository(directory: &Path, file: &Path) -> bool {
     helps || is_repository()
 }
 
-/// Whether a file, or a directory that it is in, is a protected one of this project under another name.
+/// Returns true if a file, or a directory above it, is a protected file of this project under another name.
 fn is_alias(root: &Root, path: &Path) -> bool {
     let identity = |about: Metadata| (about.dev(), about.ino());
     let found = |path: PathBuf| fs::metadata(path).ok().map(identity);
@@ -136,7 +138,7 @@ fn is_alias(root: &Root, path: &Path) -> bool {
     itself_and_above.filter_map(|path| found(path.to_owned())).any(|it| protected.contains(&it))
 }
 
-/// The directories in which a session's configuration is looked for, the nearest first.
+/// Returns the directories that are searched for a session's configuration, the nearest first.
 pub(super) fn levels(root: &Root) -> impl Iterator<Item = &Path> {
     root.directory().ancestors().take_while(|directory| directory.starts_with(root.top()))
 }
@@ -144,9 +146,9 @@ pub(super) fn levels(root: &Root) -> impl Iterator<Item = &Path> {
 /// Git's files that name programs, or name the directory where git finds those.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir", "hooks"];
 
-/// The files that a command in a sandbox must not change although it may write to the project: configuration in every
-/// directory where the session's is looked for, and what makes git run programs. Objects, references, the index and
-/// logs are not among them, so commits work. Looks at the file system, so it may block for a moment.
+/// Returns the files that a sandboxed command must not change although it may write to the project: configuration
+/// in every directory that is searched for it, and git files that make git run programs. Objects, references, the
+/// index and logs are not among them, so commits work. Reads the file system, so it may block for a moment.
 pub(super) fn kept(root: &Root) -> Vec<Kept> {
     let mut kept = Vec::new();
     let whole = |path: PathBuf| Kept { path, contents: true };
@@ -162,7 +164,7 @@ pub(super) fn kept(root: &Root) -> Vec<Kept> {
         let repositories = git::directory_of(level).into_iter().chain(git::repository_of(level));
         kept.extend(repositories.flat_map(|git| GIT_FILES.map(|name| whole(git.join(name)))));
     }
-    // A directory comes before its content.
+    // A directory comes before its contents.
     kept.sort();
     kept
 }

@@ -1,5 +1,5 @@
-//! Going on with a turn that was cut short while it waited for a person: the call that waited is made, in a step of its
-//! own, and the model goes on with what comes of it.
+//! Resumes a turn that was interrupted while it waited for the user: runs the waiting call in a step of its own,
+//! and the model goes on with its result.
 
 use protocol::message::Finish;
 use protocol::number::Number;
@@ -13,7 +13,7 @@ use super::run::{Flow, Loop, or_end};
 use super::tools::Fate;
 
 impl Loop<'_> {
-    /// Makes the call that waited. What the prompt asked for directly was done before.
+    /// Runs the call that waited. The direct requests of the prompt were handled before the interruption.
     pub(super) async fn take_up(&mut self, waiting: &ToolRef) -> Flow {
         self.fresh.clear();
         if let Some(MessageWithParts { info: Message::User(prompt), .. }) =
@@ -49,7 +49,7 @@ impl Loop<'_> {
     }
 }
 
-/// The same call, under an id of its own: the one that was cut short stays in the conversation.
+/// Returns the same call with a new id, because the interrupted one stays in the conversation.
 fn again(message: &MessageWithParts, call: &str) -> Option<Called> {
     message.parts.iter().find_map(|part| match &part.body {
         PartBody::Tool(tool) if tool.call_id == call => Some(Called {

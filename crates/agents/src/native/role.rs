@@ -1,4 +1,4 @@
-//! Who answers: an agent with its rules, on a model with its limits.
+//! The agent and the model of a step, with their rules and limits.
 
 use std::sync::Arc;
 
@@ -14,15 +14,12 @@ use super::compaction::Window;
 use super::permission::Permissions;
 use super::{Inner, agent};
 
-/// Who answers.
 pub(super) struct Role<'a> {
-    /// The agent.
     pub(super) agent: &'a Agent,
-    /// The model.
     pub(super) voice: Voice,
 }
 
-/// A model that can be asked.
+/// A model with its prices and its context window.
 pub(super) struct Voice {
     pub(super) model: ModelRef,
     pub(super) provider: Arc<dyn Model>,
@@ -31,13 +28,13 @@ pub(super) struct Voice {
 }
 
 impl Inner {
-    /// An agent on a model, or why that is not possible.
+    /// Returns an agent on a model. Fails if one of them does not exist.
     pub(super) fn role(&self, name: &str, model: &ModelRef) -> Result<Role<'_>, String> {
         Ok(Role { agent: self.known_agent(name)?, voice: self.voice(model)? })
     }
 
-    /// An agent by name, or why nobody can work as it. A prompt may name one that was configured after this loop was
-    /// made; its rules are not known here, and no others will do.
+    /// Returns an agent by name. A prompt may name an agent that was configured after this loop was created. Its
+    /// rules are unknown here, so the call fails instead of using those of another agent.
     pub(super) fn known_agent(&self, name: &str) -> Result<&Agent, String> {
         self.agent(name).ok_or_else(|| {
             let shown = self.options.agents.iter().filter(|agent| agent.hidden != Some(true));
@@ -50,12 +47,11 @@ impl Inner {
         })
     }
 
-    /// An agent by name.
     pub(super) fn agent(&self, name: &str) -> Option<&Agent> {
         self.options.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// A model, or why it cannot be asked.
+    /// Returns a model. Fails if its provider does not exist.
     pub(super) fn voice(&self, model: &ModelRef) -> Result<Voice, String> {
         let id = model.provider_id.as_str();
         let provider = self.models.get(id).cloned().ok_or_else(|| {
@@ -69,19 +65,19 @@ impl Inner {
         Ok(Voice { model: model.clone(), provider, prices, window })
     }
 
-    /// Whether conversations are summarised without being asked.
+    /// Returns true if conversations are summarised automatically.
     pub(super) fn compacts(&self) -> bool {
         self.options.compaction.auto != Some(false)
     }
 
-    /// Whether a step has filled the model's context.
+    /// Returns true if a step has filled the model's context.
     pub(super) fn overflows(&self, voice: &Voice, tokens: &Tokens) -> bool {
         self.compacts() && voice.window.overflows(tokens)
     }
 }
 
 impl Role<'_> {
-    /// What the agent may do in a session at this depth, where people have allowed this for good.
+    /// Returns the agent's permissions in a session at this depth, with the user's approvals.
     pub(super) fn permissions(
         &self,
         inner: &Inner,
@@ -96,7 +92,7 @@ impl Role<'_> {
         Permissions::new(rules, approved)
     }
 
-    /// A request with nothing in it but what the agent and the model bring along.
+    /// Creates a request with the settings of the agent and the model, and no messages.
     pub(super) fn request(&self, session: &Session) -> Request {
         let mut request = self.voice.request(session);
         let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
@@ -111,7 +107,7 @@ impl Role<'_> {
 }
 
 impl Voice {
-    /// A request with nothing in it but what the model brings along.
+    /// Creates a request with the settings of the model, and no messages.
     pub(super) fn request(&self, session: &Session) -> Request {
         let mut request = Request::new(llm::ModelRef::new(&self.model.provider_id, &self.model.model_id));
         request.limits.output_tokens = Some(self.window.output);

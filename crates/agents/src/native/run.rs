@@ -24,11 +24,11 @@ use super::system::{self, Scene};
 use super::tools::{Bench, Setting};
 use super::{Inner, context, fill, gate, history, hooks, limits, step, structured, title};
 
-/// Go on, or the end of the turn.
+/// Continue, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
-/// Works on a prompt until there is nothing left to say. A title is found meanwhile; one that is not ready in the end
-/// is waited for a little, and never by somebody who wants the turn to stop.
+/// Works on a prompt until the turn ends. A title is generated meanwhile. If it is not ready in the end, the turn
+/// waits for it briefly, but never after an abort.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
     let work = async {
         match Loop::new(inner, turn).await {
@@ -57,40 +57,38 @@ pub(super) struct Loop<'a> {
     pub(super) meter: Meter<'a>,
     pub(super) doom: Doom,
     pub(super) changes: Changes<'a>,
-    /// Subagents that nobody waits for.
     pub(super) background: Background,
-    /// How many sessions are above this one.
+    /// The number of ancestors of this session.
     pub(super) depth: usize,
-    /// Prompts that this turn answers.
+    /// The prompts that this turn answers.
     pub(super) prompts: Vec<MessageId>,
-    /// Those of them that no step has begun to answer yet.
+    /// The prompts that no step has begun to answer yet.
     pub(super) fresh: Vec<MessageId>,
-    /// Subagents that they mention.
+    /// Subagents that the prompts mention.
     mentioned: Vec<String>,
-    /// The newest of them, which a summary may have taken out of the conversation.
+    /// The newest prompt. A summary may have removed it from the conversation.
     pub(super) asked: Option<UserMessage>,
-    /// Steps that were taken.
+    /// The number of steps so far.
     steps: u32,
-    /// How often in a row the model stopped for no known reason.
+    /// Consecutive steps without a finish reason.
     pub(super) repeats: u32,
-    /// Summaries since the conversation last fitted.
+    /// Compactions since the conversation last fitted.
     pub(super) compactions: u32,
-    /// Structured answers that did not fit.
+    /// Structured answers that did not fit the schema.
     pub(super) misfits: u32,
-    /// Whether MCP servers have been waited for.
+    /// True once the turn has waited for MCP servers.
     waited: bool,
 }
 
-/// What a step is taken with.
+/// The settings of one step.
 pub(super) struct Stage<'a> {
     pub(super) role: Role<'a>,
     pub(super) permissions: Permissions,
     pub(super) bench: Bench,
     /// Tools that the prompt switched on or off.
     pub(super) off: BTreeMap<String, bool>,
-    /// The prompt.
     pub(super) prompt: Option<UserMessage>,
-    /// Whether it is the last one, which has no tools.
+    /// True for the last step of a turn, which has no tools.
     pub(super) last: bool,
 }
 
@@ -102,7 +100,7 @@ impl<'a> Loop<'a> {
         let depth = or_end(turn.depth().await)?;
         let found = timeout(limits::GUIDANCE, inner.options.instructions.find(session)).await;
         let instructions = found.unwrap_or_else(|_| {
-            tracing::warn!(session = %session.id, "the instructions of a directory took too long to find");
+            tracing::warn!(session = %session.id, "timed out finding the instructions of a directory; going on without them");
             Vec::new()
         });
         Flow::Continue(Self {
@@ -129,7 +127,7 @@ impl<'a> Loop<'a> {
 
     async fn run(&mut self) -> TurnEnd {
         let end = match self.meter.deadline() {
-            // Whatever is going on when the time is up is dropped, and with it the processes it started.
+            // The timeout drops the work in progress, which also ends the processes it started.
             Some((at, message)) => timeout_at(at, self.work()).await.unwrap_or(TurnEnd::Budget { message }),
             None => self.work().await,
         };
@@ -162,7 +160,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Takes the prompts that join here; tells whether there were any.
+    /// Takes the prompts that join at this point. Returns true if there were any.
     pub(super) async fn take_joined(&mut self) -> bool {
         let joined = self.turn.join().await;
         self.prompts.extend(joined.iter().cloned());
@@ -171,7 +169,7 @@ impl<'a> Loop<'a> {
         any
     }
 
-    /// What prompts that are new here ask for directly, then a step.
+    /// Handles what the new prompts request directly (shell commands, subtasks, compactions), then takes a step.
     async fn round(&mut self) -> Flow {
         for id in self.fresh.clone() {
             let Some(message) = or_end(self.turn.message(&id).await)? else { continue };
@@ -198,7 +196,7 @@ impl<'a> Loop<'a> {
         }
         if history::compaction(&message).is_some() {
             self.compact(Why::Asked(&message)).await?;
-            // A turn that was begun for a summary ends with it.
+            // A turn that began with a request for a summary ends with the summary.
             if *message.info.id() == self.turn.prompt {
                 return Flow::Break(TurnEnd::Completed);
             }
@@ -208,7 +206,7 @@ impl<'a> Loop<'a> {
         Flow::Continue(())
     }
 
-    /// One step: ask, run what was called, close the message, decide.
+    /// Takes one step: calls the model, runs the called tools, closes the message, and decides how to go on.
     async fn step(&mut self) -> Flow {
         self.afford().await?;
         self.wait_for_servers().await?;
@@ -240,7 +238,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Waits a little for MCP servers that are still connecting, once, and tells of those it goes on without.
+    /// Waits briefly for MCP servers that are connecting, once per turn, and warns about those that are late.
     async fn wait_for_servers(&mut self) -> Flow {
         if std::mem::replace(&mut self.waited, true) {
             return Flow::Continue(());
@@ -274,7 +272,7 @@ impl<'a> Loop<'a> {
         let most = role.agent.steps.or(options.limits.steps.map(NonZeroU32::get));
         let most = most.unwrap_or(limits::STEPS).max(1);
         if self.steps >= most {
-            let message = format!("The turn has taken {most} steps, which is as many as its agent may take.");
+            let message = format!("The turn has taken {most} steps, the limit of its agent.");
             return Flow::Break(TurnEnd::Budget { message });
         }
         let last = self.steps + 1 == most;
@@ -335,7 +333,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Ends the turn if there is nothing left to pay another step with.
+    /// Ends the turn if the budget is used up.
     pub(super) async fn afford(&mut self) -> Flow {
         or_end(self.meter.look(self.turn).await)?;
         match self.meter.exceeded() {
@@ -344,7 +342,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Who answers: whom the newest prompt of this turn asked for.
+    /// Returns the agent and the model that the newest prompt of this turn names.
     pub(super) fn role(&self) -> Flow<Role<'a>> {
         let (agent, model) = match &self.asked {
             Some(prompt) => (prompt.agent.as_str(), &prompt.model),
@@ -353,18 +351,18 @@ impl<'a> Loop<'a> {
         or_end(self.inner.role(agent, model))
     }
 
-    /// Where in the conversation the newest prompt of this turn is, if nothing has been answered to it yet.
+    /// Returns the position of the newest prompt of this turn if it has no answer yet.
     pub(super) fn unanswered(&self, history: &History) -> Option<usize> {
         let newest = self.prompts.last()?;
         let answers = |message: &MessageWithParts| match &message.info {
             Message::Assistant(answer) => answer.parent_id == *newest && answer.finish.is_some(),
-            // What continues the prompt's turn comes after an answer, or after a summary of one.
+            // A message that continues the prompt's turn comes after an answer, or after a summary of one.
             Message::User(user) => user.continues().as_ref() == Some(newest),
         };
         if history.messages.iter().any(answers) { None } else { history.position(newest) }
     }
 
-    /// Drops old output of tools from the model's view.
+    /// Removes old tool output from the model's view.
     async fn prune(&self) {
         let Flow::Continue(role) = self.role() else { return };
         let mut back = LookBack::within(role.voice.window.look_back());
@@ -375,7 +373,7 @@ impl<'a> Loop<'a> {
     }
 }
 
-/// A value, or the end of the turn with what went wrong.
+/// Returns the value, or ends the turn with the error.
 pub(super) fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
     match result {
         Ok(value) => Flow::Continue(value),

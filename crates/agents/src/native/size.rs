@@ -1,26 +1,25 @@
-//! About how large messages and requests are. Pure.
+//! Estimates the size of messages and requests. Pure.
 //!
-//! Tokens are guessed from bytes: the model's own count is only known after it was asked.
+//! Tokens are estimated from bytes: the model's own count is known only after a call.
 
 use llm::{AssistantContent, Message, Request, UserContent};
 use protocol::{MessageWithParts, Part, PartBody, ToolState};
 use serde_json::Value;
 
-/// Bytes to a token, the usual rule of thumb.
+/// Bytes per token, the usual rule of thumb.
 const TOKEN_BYTES: u64 = 4;
 
-/// What a picture or document is taken for, in tokens; its length says nothing.
+/// The estimate for a picture or document, in tokens; its length says nothing.
 const FILE: u64 = 1_500;
 
-/// What a part costs beside its text.
+/// The stored size of a part beside its text.
 const PART_BYTES: u64 = 200;
 
-/// A size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Size {
-    /// About how many tokens a model counts.
+    /// The estimated token count.
     pub(super) tokens: u64,
-    /// How many bytes are kept and sent.
+    /// The number of bytes that are stored or sent.
     pub(super) bytes: u64,
 }
 
@@ -55,12 +54,11 @@ impl std::iter::Sum for Size {
     }
 }
 
-/// About how many tokens a text has.
+/// Estimates the token count of a text.
 pub(super) fn tokens(text: &str) -> u64 {
     length(text).div_ceil(TOKEN_BYTES)
 }
 
-/// The size of a request.
 pub(super) fn request(request: &Request) -> Size {
     let tools = request
         .tools
@@ -69,7 +67,6 @@ pub(super) fn request(request: &Request) -> Size {
     Size::text(&request.system) + tools.sum() + conversation(&request.messages)
 }
 
-/// The size of a conversation.
 pub(super) fn conversation(messages: &[Message]) -> Size {
     messages.iter().map(message).sum()
 }
@@ -99,7 +96,7 @@ fn message(message: &Message) -> Size {
     }
 }
 
-/// The size of a message as it is stored, whether or not a model still sees all of it.
+/// Returns the size of a message as it is stored, including parts that were pruned from the model's view.
 pub(super) fn stored(message: &MessageWithParts) -> Size {
     message.parts.iter().map(part).sum()
 }

@@ -11,18 +11,18 @@ use protocol::{AgentEvent, MessageError, Millis};
 use super::attempt::{Failed, Heard, Waits, attempt};
 use super::{Inner, failure, hooks, limits};
 
-/// Why there is no answer.
+/// The error of a step that is not retried any more.
 #[derive(Debug)]
 pub(super) struct GaveUp {
     pub(super) error: llm::Error,
-    /// Whether something of the last attempt was passed on.
+    /// True if the last attempt emitted events.
     pub(super) said: bool,
-    /// Until when the provider wants to be left alone, if that is longer than anybody waits.
+    /// The end of the provider's retry delay, if it is longer than a turn waits.
     until: Option<Millis>,
 }
 
 impl GaveUp {
-    /// For the message and for people.
+    /// Returns the error for the message and the user.
     pub(super) fn error(&self) -> MessageError {
         match self.until {
             Some(until) => failure::parked(&self.error, until),
@@ -31,16 +31,16 @@ impl GaveUp {
     }
 }
 
-/// What a model is asked.
+/// A model call, which retries repeat.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) request: &'a Request,
-    /// For hooks, if there are any that want to shape it.
+    /// Set if hooks want to change the call.
     pub(super) chat: Option<&'a ChatContext>,
 }
 
-/// Asks the model until it answers or there is no point in asking again.
+/// Calls the model until it answers or a retry is pointless.
 pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Heard, GaveUp> {
     let Ask { model, request, chat } = ask;
     let bounds = &inner.options.limits;
@@ -67,7 +67,7 @@ pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Hea
             return Err(GaveUp { error, said, until: Some(next) });
         }
         retries += 1;
-        // What the last attempt said stays when there is no next one; here there is one.
+        // The output of the last attempt stays if no other attempt follows; here one follows.
         if said {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
@@ -81,7 +81,7 @@ fn request_no(request: &Request, attempt: u32) -> Request {
     Request { attempt, ..request.clone() }
 }
 
-/// A random number from 0 to 1.
+/// Returns a random number from 0 to 1.
 fn fraction(inner: &Inner) -> f64 {
     let mut byte = [0; 1];
     inner.random.fill(&mut byte);

@@ -1,25 +1,23 @@
-//! Structured answers: the tool a model gives them with, and whether what it gives fits. Pure.
+//! Structured answers: the tool through which a model gives them, and their validation. Pure.
 
 use protocol::message::OutputFormat;
 use protocol::{Extra, UserMessage};
 use serde_json::Value;
 
-/// The tool's name.
 pub(super) const NAME: &str = "StructuredOutput";
 
-/// What the model is told when its answer fits.
-pub(super) const TAKEN: &str = "The structured answer was taken.";
+/// The tool's result when the answer fits the schema.
+pub(super) const TAKEN: &str = "The structured answer was accepted.";
 
-/// What a person is told when there is none.
-pub(super) const MISSING: &str = "The model answered without the structured output that was asked for";
+/// The error for the user when the model gave no structured answer.
+pub(super) const MISSING: &str = "The model answered without the requested structured output";
 
-/// What a person is told when it never fits.
-pub(super) const UNFIT: &str = "The model's structured output did not fit the schema that was asked for";
+/// The error for the user when no answer fitted the schema.
+pub(super) const UNFIT: &str = "The model's structured output did not fit the requested schema";
 
-/// How often a model whose answer does not fit may try again, unless the prompt says otherwise.
+/// Retries for an answer that does not fit, unless the prompt sets a number.
 const RETRIES: u32 = 2;
 
-/// How often the model may try again.
 pub(super) fn retries(prompt: &UserMessage) -> u32 {
     match &prompt.format {
         Some(OutputFormat::JsonSchema { retry_count: Some(count), .. }) => *count,
@@ -27,7 +25,7 @@ pub(super) fn retries(prompt: &UserMessage) -> u32 {
     }
 }
 
-/// The schema that a prompt wants its answer to fit.
+/// Returns the schema that a prompt sets for its answer.
 pub(super) fn schema(prompt: &UserMessage) -> Option<&Extra> {
     match &prompt.format {
         Some(OutputFormat::JsonSchema { schema, .. }) => Some(schema),
@@ -35,22 +33,21 @@ pub(super) fn schema(prompt: &UserMessage) -> Option<&Extra> {
     }
 }
 
-/// The tool by which the model gives its answer.
+/// Returns the tool through which the model gives its answer.
 pub(super) fn tool(schema: &Extra) -> llm::Tool {
     let mut schema = schema.clone();
     schema.shift_remove("$schema");
     llm::Tool {
         name: NAME.to_owned(),
-        description:
-            "Gives the final answer in the form that was asked for. Call it exactly once, when all other \
+        description: "Gives the final answer in the requested form. Call it exactly once, when all other \
                       work is done."
-                .to_owned(),
+            .to_owned(),
         schema: Value::Object(schema),
     }
 }
 
-/// Whether an answer fits its schema, as far as types, required fields, lists of values and unknown fields go.
-/// Otherwise where it does not, for the model to do better.
+/// Checks an answer against its schema: types, required fields, enumerations and unknown fields. The error names
+/// the place that does not fit, for the model to correct it.
 pub(super) fn check(schema: &Extra, value: &Value) -> Result<(), String> {
     fits(&Value::Object(schema.clone()), value, "the answer")
 }
@@ -100,7 +97,7 @@ fn object(schema: &Extra, fields: &Extra, place: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// One type or several.
+/// Returns the type names, of which a schema may have one or several.
 fn types(wanted: &Value) -> impl Iterator<Item = &str> {
     let list = wanted.as_array().map(Vec::as_slice).unwrap_or_default();
     wanted.as_str().into_iter().chain(list.iter().filter_map(Value::as_str))
@@ -116,7 +113,7 @@ fn is_a(value: &Value, wanted: &str) -> bool {
         "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        // A type of the future is not ours to judge.
+        // Unknown types are not checked.
         _ => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that a prompt hands to a subagent directly, without asking a model whether to.
+//! Tasks that a prompt gives to a subagent directly, without a call of the model.
 
 use engine::ports::ChildSpec;
 use engine::ports::hooks::Refusal;
@@ -14,10 +14,10 @@ use super::hooks;
 use super::run::{Flow, Loop};
 use super::tools::{self, Failure, Output};
 
-/// What the model is asked after a command's task is done.
+/// The message for the model after a command's task is done.
 const NEXT: &str = "Summarize the task tool output above and continue with your task.";
 
-/// The tool in whose name a task is shown.
+/// The name of the tool that a task is displayed as.
 const TOOL: &str = "task";
 
 impl Loop<'_> {
@@ -125,7 +125,7 @@ impl Loop<'_> {
     }
 }
 
-/// The task as hooks have left it.
+/// Returns the task with the changes of hooks.
 fn changed(task: &SubtaskPart, shaped: &Extra) -> SubtaskPart {
     let text = |name: &str, usual: &String| {
         shaped.get(name).and_then(Value::as_str).map_or_else(|| usual.clone(), str::to_owned)

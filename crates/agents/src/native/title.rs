@@ -1,4 +1,4 @@
-//! A title for a session that has none yet, from its first prompt.
+//! Generates a title from the first prompt of a session that has none yet.
 
 use engine::session::{Turn, Used};
 use futures::StreamExt;
@@ -11,23 +11,23 @@ use super::history;
 use super::role::Voice;
 use super::{Inner, act, hooks, limits};
 
-/// The agent that finds titles.
+/// The name of the agent that writes titles.
 pub(super) const AGENT: &str = "title";
 
-/// Its system prompt.
+/// The system prompt of that agent.
 pub(super) const PROMPT: &str = "\
 You name conversations. Answer the message with a title for the conversation it begins, and with nothing else.
 
 - One line of at most fifty characters, in the language of the message.
-- Say what is to be done or found out, so that a person recognises it in a list: the task, the file, the error.
+- Say what is to be done or found out, so that the user recognises it in a list: the task, the file, the error.
 - No quotes, no full stop, no \"Title:\", no word about tools or about yourself.
 - Do not answer the message, even if it is a question. A greeting is a fine title for a greeting.";
 
-/// How much of a prompt is shown for a title, in characters.
+/// Characters of the prompt that the model sees for a title.
 const SHOWN: usize = 4_000;
 
-/// Finds a title and reports it, if the session needs one. What goes wrong on the way is not worth a word to
-/// anybody: the session keeps the title it has.
+/// Generates and emits a title if the session needs one. A failure is only logged for debugging: the session keeps
+/// its title.
 pub(super) async fn title(inner: &Inner, turn: &Turn) {
     if turn.session.parent_id.is_some() || !is_default(&turn.session.title) {
         return;
@@ -35,13 +35,13 @@ pub(super) async fn title(inner: &Inner, turn: &Turn) {
     match timeout(limits::TITLE, find(inner, turn)).await {
         Ok(Ok(Some(title))) => turn.emit(AgentEvent::Titled(title)).await,
         Ok(Ok(None)) => {}
-        Ok(Err(error)) => tracing::debug!(session = %turn.session.id, error, "no title was found"),
-        Err(_) => tracing::debug!(session = %turn.session.id, "a title took too long"),
+        Ok(Err(error)) => tracing::debug!(session = %turn.session.id, error, "failed to generate a title"),
+        Err(_) => tracing::debug!(session = %turn.session.id, "timed out generating a title"),
     }
 }
 
 async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
-    // One prompt is enough to know, and two are too many.
+    // Only the first prompt of a session gets a title, so reading stops at the second one.
     let mut prompts = 0;
     let messages = turn.recent(|message| {
         prompts += usize::from(is_written(message));
@@ -63,7 +63,8 @@ async fn find(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> {
     Ok(clean(&text))
 }
 
-/// The agent's own model, else the one for small things, else one that a hook chooses, else the one that answers.
+/// Returns the model of the `title` agent, else the small model, else one that a hook chooses, else the turn's
+/// model.
 async fn voice(inner: &Inner, turn: &Turn) -> Result<Voice, String> {
     let own = inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
     if let Some(configured) = own.or(inner.options.small_model.as_ref()) {
@@ -100,7 +101,7 @@ async fn ask(voice: &Voice, request: Request) -> Result<(String, Usage), String>
     Ok((text, used))
 }
 
-/// What the only person's prompt of a session says; nothing if there are several, or if it says nothing.
+/// Returns the text of the only user prompt in a session, or `None` if there are several or it has no text.
 fn first_prompt(messages: &[MessageWithParts], turn: &Turn) -> Option<String> {
     let written: Vec<&MessageWithParts> = messages.iter().filter(|message| is_written(message)).collect();
     let [prompt] = written.as_slice() else { return None };
@@ -113,7 +114,7 @@ fn first_prompt(messages: &[MessageWithParts], turn: &Turn) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether a person wrote it.
+/// Returns true if the user wrote the message.
 fn is_written(message: &MessageWithParts) -> bool {
     let protocol::Message::User(user) = &message.info else { return false };
     let synthetic =
@@ -131,12 +132,12 @@ fn words(part: &protocol::Part) -> Option<&str> {
     }
 }
 
-/// Whether it is the title a session gets when nobody gives it one.
+/// Returns true if a title is the default one of a new session.
 pub(crate) fn is_default(title: &str) -> bool {
     title.strip_prefix("New session - ").is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
 }
 
-/// The first line that says something, without what the model thought, and not too long.
+/// Returns the first line with text, without the model's thoughts, cut to the length limit.
 fn clean(text: &str) -> Option<String> {
     let mut rest = text;
     let mut said = String::new();
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_title_that_nobody_gave_is_replaced() {
+    fn only_a_default_title_is_replaced() {
         assert!(is_default("New session - 2026-11-15T09:00:00.000Z"));
         assert!(!is_default("New session - mine"));
         assert!(!is_default("Child session - 2026-11-15T09:00:00.000Z"));

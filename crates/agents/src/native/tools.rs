@@ -1,7 +1,7 @@
-//! What a model may call.
+//! The tools that a model may call.
 //!
-//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. Everything that
-//! is the same for all of them (reporting, bounds, unknown names, broken arguments) is done in [`Bench::run`].
+//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. [`Bench::run`]
+//! handles everything that all tools share: events, limits, unknown names and broken arguments.
 
 mod apply_patch;
 mod bash;
@@ -54,9 +54,8 @@ pub(crate) use sandbox::restored;
 pub(super) use task::{report, told};
 pub use webfetch::read_address;
 
-/// Something a model may call.
+/// A tool that a model may call.
 pub(super) trait Tool: Send + Sync {
-    /// The name the model calls it by.
     fn name(&self) -> &str;
 
     /// The permission whose denial makes the tool useless.
@@ -64,37 +63,35 @@ pub(super) trait Tool: Send + Sync {
         self.name()
     }
 
-    /// When and how to use it.
+    /// The description for the model: when and how to use the tool.
     fn description(&self) -> String;
 
-    /// JSON Schema of its input.
+    /// The JSON Schema of the tool's input.
     fn schema(&self) -> Value;
 
-    /// Whether there is anything it could do.
+    /// Returns false if the tool cannot do anything at present, so that it is not offered.
     fn is_of_use(&self) -> bool {
         true
     }
 
-    /// Whether calls of it that follow one another may run at the same time.
+    /// Returns true if consecutive calls of the tool may run at the same time.
     fn is_concurrent(&self) -> bool {
         false
     }
 
-    /// Whether the input can be understood; what is wrong with it otherwise.
+    /// Validates the input. The error tells the model what is wrong with it.
     fn check(&self, input: &Extra) -> Result<(), String>;
 
-    /// Does it.
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>>;
 }
 
-/// Who wants a call.
+/// The origin of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The model.
     Model,
-    /// A command's template. It is no part of any message, so there is nothing to show its progress in.
+    /// A command's template. It is not part of a message, so its progress cannot be displayed.
     Template,
-    /// A person, who needs nobody's permission.
+    /// The user, who needs no permission.
     Person,
 }
 
@@ -105,23 +102,21 @@ pub(super) struct Call<'a> {
     pub(super) changes: &'a Changes<'a>,
     pub(super) permissions: &'a Permissions,
     pub(super) background: &'a Background,
-    /// Environment variables commands must not see.
+    /// Environment variables that are hidden from commands.
     pub(super) hidden: &'a [String],
     pub(super) options: &'a ToolOptions,
     loaded: &'a nearby::Loaded,
-    /// Whether there are subagents to hand something to.
+    /// True if the model can start subagents.
     pub(super) may_delegate: bool,
-    /// Who wants it.
     pub(super) by: By,
     /// The model's id of the call.
     pub(super) id: &'a str,
-    /// The tool's name.
     pub(super) name: &'a str,
     pub(super) input: &'a Extra,
 }
 
 impl Call<'_> {
-    /// Whom to ask whether it may be done.
+    /// Returns the context for the permission checks of this call.
     pub(super) fn gate(&self) -> Gate<'_> {
         Gate {
             turn: self.turn,
@@ -133,7 +128,7 @@ impl Call<'_> {
         }
     }
 
-    /// Shows how far it got.
+    /// Emits the progress of the call.
     pub(super) async fn progress(&self, title: Option<String>, metadata: Extra) {
         if self.by == By::Template {
             return;
@@ -149,34 +144,34 @@ impl Call<'_> {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Output {
-    /// For people.
+    /// Displayed to users.
     pub(super) title: String,
-    /// For the model.
+    /// Sent to the model.
     pub(super) text: String,
-    /// Facts for clients.
+    /// Details for clients.
     pub(super) metadata: Extra,
-    /// Pictures and documents, for both.
+    /// Pictures and documents, for clients and the model.
     pub(super) attachments: Vec<FilePart>,
 }
 
 impl Output {
-    /// An output that is all text.
+    /// Creates an output without attachments.
     pub(super) fn new(title: impl Into<String>, text: impl Into<String>, metadata: Extra) -> Self {
         Self { title: title.into(), text: text.into(), metadata, attachments: Vec::new() }
     }
 }
 
-/// Why a call did not work.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The model can do something about it.
+    /// An error that the model can react to.
     Error(String),
-    /// A person refused; the turn ends after this step.
+    /// The user refused; the turn ends after this step.
     Refused(String),
-    /// The turn was stopped.
+    /// The turn was aborted.
     Cancelled,
 }
 
@@ -198,7 +193,7 @@ impl From<workspace::search::Error> for Failure {
     }
 }
 
-/// An object out of a [`serde_json::json!`] literal.
+/// Converts a [`serde_json::json!`] literal to an object.
 pub(crate) fn object(value: Value) -> Extra {
     match value {
         Value::Object(object) => object,
@@ -206,7 +201,7 @@ pub(crate) fn object(value: Value) -> Extra {
     }
 }
 
-/// The tools of the native loop.
+/// The built-in tools of the native loop.
 fn all(agents: &[Agent], skills: Vec<Skill>) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(apply_patch::ApplyPatch),

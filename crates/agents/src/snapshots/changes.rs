@@ -1,11 +1,13 @@
-//! What a turn does to files: snapshots around what can change them, and whose change it was.
+//! The file changes of a turn: takes snapshots around tools that can write, and finds out which session made
+//! a change.
 //!
-//! A snapshot is taken at the beginning of a turn, before the first thing in a step that writes, and after the last.
-//! Steps that only talk or read cost nothing. See the module above for how the changes of several sessions are told
-//! apart.
+//! A snapshot is taken at the beginning of a turn, before the first writing tool of a step, and after the
+//! last one. Steps that only talk or read take none. The parent module describes how the changes of several
+//! sessions are told apart.
 //!
-//! An abort stops what looks at files before something is done to them. It does not stop what looks afterwards, as far
-//! as the engine's patience with an aborted turn goes: what was done is to be known, so that it can be taken back.
+//! An abort cancels the snapshots that precede a change. It does not cancel those that follow a change: the
+//! change has happened, so it must be recorded to be reverted later. The engine's grace period for aborted
+//! turns limits them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,10 +22,9 @@ use workspace::snapshot::Tree;
 
 use super::{Moment, Snapshots, Visit, Worktree};
 
-/// The changes of one turn.
 pub(crate) struct Changes<'a> {
     turn: &'a Turn,
-    /// Nothing where no snapshots are taken.
+    /// `None` if no snapshots are taken.
     place: Option<Place>,
     state: Mutex<State>,
 }
@@ -35,33 +36,31 @@ struct Place {
 
 #[derive(Default)]
 struct State {
-    /// The newest snapshot.
     latest: Option<Tree>,
-    /// Files that this turn has changed, as they were before.
+    /// The files that this turn has changed, and the trees that hold their contents before it.
     prompt: Origins,
-    /// The same for the session; read when it is needed first.
+    /// The same for the whole session. Read from the history when the first change is recorded.
     session: Option<Origins>,
     step: Step,
 }
 
-/// The changes of one step.
 #[derive(Default)]
 struct Step {
     since: Option<Moment>,
-    /// The tree before the first thing that writes.
+    /// The tree before the first writing tool.
     before: Option<Tree>,
-    /// The tree after the last one, if it is known.
+    /// The tree after the last writing tool, if a snapshot of it exists.
     after: Option<Tree>,
 }
 
-/// What a command is compared with when it is done.
+/// The state of the worktree before a command, for [`Changes::settle`].
 pub(crate) struct Around {
     since: Moment,
     before: Tree,
 }
 
 impl<'a> Changes<'a> {
-    /// Gets ready for a turn.
+    /// Opens the worktree's snapshots for a turn.
     pub(crate) async fn new(snapshots: Option<&Snapshots>, turn: &'a Turn) -> Self {
         let worktree = match snapshots {
             Some(snapshots) => snapshots.open_soon(&turn.session).await,
@@ -75,7 +74,7 @@ impl<'a> Changes<'a> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is complete in itself.
+        // A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +84,7 @@ impl<'a> Changes<'a> {
         Some(tree)
     }
 
-    /// A step begins: the tree as far as it is known.
+    /// Begins a step and returns its tree: the newest snapshot, or a new one if there is none yet.
     pub(crate) async fn begin(&self) -> Option<String> {
         let place = self.place.as_ref()?;
         self.state().step = Step { since: Some(place.visit.moment()), ..Step::default() };
@@ -95,8 +94,8 @@ impl<'a> Changes<'a> {
         latest.map(|tree| tree.as_str().to_owned())
     }
 
-    /// Files are about to be written. Claimed now and once more afterwards, so that whoever compares in between, or
-    /// begins to, knows whose they are.
+    /// Claims files before a tool writes them. `wrote` claims them again afterwards, so that a command of
+    /// another session that compares trees in between, or starts to, finds the claim.
     pub(crate) async fn before(&self, files: impl IntoIterator<Item = &Path>) {
         let Some(place) = &self.place else { return };
         if self.state().step.before.is_none() {
@@ -106,7 +105,7 @@ impl<'a> Changes<'a> {
         self.claim(place, files);
     }
 
-    /// A file was written.
+    /// Claims a file after a tool has written it.
     pub(crate) fn wrote(&self, file: &Path) {
         if let Some(place) = &self.place {
             self.claim(place, [file]);
@@ -118,7 +117,7 @@ impl<'a> Changes<'a> {
         self.state().step.after = None;
     }
 
-    /// Something is about to run that may write anything.
+    /// Takes a snapshot before a command that may write any file.
     pub(crate) async fn around(&self) -> Option<Around> {
         let place = self.place.as_ref()?;
         let since = place.visit.moment();
@@ -127,7 +126,7 @@ impl<'a> Changes<'a> {
         Some(Around { since, before })
     }
 
-    /// It has run: what has changed and is nobody else's is ours.
+    /// After a command has run, claims every changed file that no other session has claimed.
     pub(crate) async fn settle(&self, around: Option<Around>) {
         let (Some(place), Some(Around { since, before })) = (&self.place, around) else { return };
         let unstopped = CancellationToken::new();
@@ -138,8 +137,8 @@ impl<'a> Changes<'a> {
         self.state().step.after = Some(after);
     }
 
-    /// A step ends: the tree as far as it is known, and what the step has changed. After that nothing until the next
-    /// one begins.
+    /// Ends the step and returns the newest tree and the files that the step changed. A second call before
+    /// the next step returns no files.
     pub(crate) async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
         let Some(place) = &self.place else { return (None, None) };
         let step = std::mem::take(&mut self.state().step);
@@ -156,7 +155,7 @@ impl<'a> Changes<'a> {
         if own.is_empty() {
             return None;
         }
-        // Without one of its own: a subagent has done it all.
+        // Without a snapshot of this step's own, only a subagent has changed files.
         let before = step.before.or_else(|| self.state().latest.clone())?;
         let unstopped = CancellationToken::new();
         let after = match step.after {
@@ -177,7 +176,7 @@ impl<'a> Changes<'a> {
     async fn note(&self, patch: &PatchPart) {
         if self.state().session.is_none() {
             let mut origins = Origins::default();
-            // Without its history a session has changed what this turn has.
+            // If the history cannot be read, the session's changes are those of this turn.
             for earlier in self.turn.patches().await.unwrap_or_default() {
                 origins.note(&earlier);
             }
@@ -190,7 +189,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What the turn and the session have changed altogether.
+    /// Returns an event with the differences that the turn and the session have made so far.
     pub(crate) async fn diffed(&self) -> Option<AgentEvent> {
         let worktree = &self.place.as_ref()?.worktree;
         let (prompt, session, latest) = {

@@ -1,4 +1,4 @@
-//! Who has changed which file of a worktree, as far as anybody still has to know.
+//! The claims of a worktree: which session has changed which file, for as long as a running turn may ask.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::SessionId;
 
-/// How many sessions above one are asked for.
+/// The number of ancestor sessions that share a claim.
 const MAX_ABOVE: usize = 8;
 
-/// The claims of a worktree. Kept for as long as somebody works in it who may have to look at them.
+/// The claims of a worktree. A claim is kept while a [`Moment`] before it exists.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
-    /// Counts claims and looks: what is later has a larger number.
+    /// A logical clock: every claim and every moment gets the next number.
     now: u64,
-    /// The sessions with a turn in this worktree, and their parents.
+    /// The parents of the sessions that have a turn in this worktree.
     parents: HashMap<SessionId, Option<SessionId>>,
-    /// Moments that somebody still refers to, and how many do.
+    /// The moments that are still held, with their number of holders.
     open: BTreeMap<u64, usize>,
     claims: Vec<Claim>,
 }
@@ -27,19 +27,19 @@ struct Book {
 #[derive(Debug)]
 struct Claim {
     at: u64,
-    /// Whoever made the change, and the sessions above.
+    /// The session that made the change, and its ancestors.
     owners: Vec<SessionId>,
     file: PathBuf,
 }
 
-/// A turn of a session in a worktree; over when dropped.
+/// A session's turn in a worktree. Dropping it ends the turn's registration.
 #[derive(Debug)]
 pub(crate) struct Visit {
     ledger: Arc<Ledger>,
     session: SessionId,
 }
 
-/// A moment to look back to; forgotten when dropped.
+/// A point in time that claims are compared with. Dropping it lets the ledger drop claims that no other moment needs.
 #[derive(Debug)]
 pub(crate) struct Moment {
     ledger: Arc<Ledger>,
@@ -48,11 +48,11 @@ pub(crate) struct Moment {
 
 impl Ledger {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Every change of it is complete in itself.
+        // A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn begins.
+    /// Registers a turn of a session.
     pub(crate) fn enter(self: &Arc<Self>, session: &SessionId, parent: Option<&SessionId>) -> Visit {
         self.book().parents.insert(session.clone(), parent.cloned());
         Visit { ledger: Arc::clone(self), session: session.clone() }
@@ -60,7 +60,7 @@ impl Ledger {
 }
 
 impl Visit {
-    /// Now.
+    /// Returns a moment for the current time.
     pub(crate) fn moment(&self) -> Moment {
         let mut book = self.ledger.book();
         book.now += 1;
@@ -69,7 +69,7 @@ impl Visit {
         Moment { ledger: Arc::clone(&self.ledger), at }
     }
 
-    /// Says that this session has changed files.
+    /// Records that this session has changed files.
     pub(crate) fn claim<'f>(&self, files: impl IntoIterator<Item = &'f Path>) {
         let mut book = self.ledger.book();
         book.now += 1;
@@ -80,12 +80,12 @@ impl Visit {
         book.claims.extend(claims);
     }
 
-    /// What this session and those below it have changed since.
+    /// Returns the files that this session and its descendants have changed since the moment.
     pub(crate) fn own(&self, since: &Moment) -> BTreeSet<PathBuf> {
         self.since(since, |owners| owners.contains(&self.session))
     }
 
-    /// What others have changed since.
+    /// Returns the files that other sessions have changed since the moment.
     pub(crate) fn others(&self, since: &Moment) -> BTreeSet<PathBuf> {
         self.since(since, |owners| !owners.contains(&self.session))
     }
@@ -98,7 +98,7 @@ impl Visit {
 }
 
 impl Book {
-    /// A session and those above it.
+    /// Returns a session and its ancestors.
     fn family(&self, session: &SessionId) -> Vec<SessionId> {
         let mut family = vec![session.clone()];
         while let Some(parent) = family.last().and_then(|last| self.parents.get(last)).cloned().flatten()
@@ -109,7 +109,7 @@ impl Book {
         family
     }
 
-    /// Forgets what nobody can look back to.
+    /// Drops the claims that are older than every held moment.
     fn tidy(&mut self) {
         let oldest = self.open.keys().next().copied().unwrap_or(u64::MAX);
         self.claims.retain(|claim| claim.at > oldest);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_their_own_changes_and_sees_the_others() {
+    fn a_session_sees_its_own_changes_apart_from_those_of_others() {
         let ledger = Arc::default();
         let (one, two) = (visit(&ledger, "ses_1", None), visit(&ledger, "ses_2", None));
         two.claim([Path::new("early")]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_did_is_its_parents_too_and_not_the_other_way_round() {
+    fn a_childs_claim_is_also_its_parents_but_not_the_reverse() {
         let ledger = Arc::default();
         let top = visit(&ledger, "ses_1", None);
         let middle = visit(&ledger, "ses_2", Some("ses_1"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_that_nobody_can_look_back_to() {
+    fn claims_older_than_every_moment_are_dropped() {
         let ledger: Arc<Ledger> = Arc::default();
         let one = visit(&ledger, "ses_1", None);
         let (first, second) = (one.moment(), one.moment());

@@ -1,4 +1,4 @@
-//! The engine's way to take back what sessions did to files.
+//! The engine's port for reverting the file changes of sessions.
 
 use engine::ports::{Origins, Undo, Undoing};
 use futures::future::FutureExt;
@@ -15,7 +15,8 @@ impl Undo for Snapshots {
             let Some((worktree, repository)) = self.worktree(session).await else { return Ok(None) };
             let ready = worktree.prepare(&repository).await;
             let tree = if ready { worktree.track(&cancel).await } else { None };
-            let tree = tree.ok_or("no snapshot of the worktree can be taken; the log says why")?;
+            let tree =
+                tree.ok_or("cannot take a snapshot of the worktree; see the server log for the cause")?;
             Ok(Some(tree.as_str().to_owned()))
         }
         .boxed()
@@ -25,7 +26,10 @@ impl Undo for Snapshots {
         async move {
             let cancel = CancellationToken::new();
             let worktree = self.open(session).await;
-            let worktree = worktree.ok_or("there are no snapshots of this worktree")?;
+            let worktree = worktree.ok_or(
+                "this worktree has no snapshots: it is not in a git repository, or taking them failed (see the \
+                 server log)",
+            )?;
             worktree.restore(origins, &cancel).await
         }
         .boxed()

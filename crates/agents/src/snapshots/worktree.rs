@@ -1,4 +1,4 @@
-//! A worktree that sessions work in.
+//! A worktree that sessions work in, with its snapshots.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,17 +17,16 @@ use workspace::snapshot::{Error, MAX_PATCHES, Shadow, Tree};
 use super::ledger::Ledger;
 use super::wire;
 
-/// How long nothing is tried in a worktree in which it did not work: a tree that is too large today is too large in
-/// a minute, and a turn must not wait for that at every step.
+/// The pause after a snapshot has failed. A tree that is too large now is still too large a minute later, and
+/// a turn must not wait for that at every step.
 const REST: Duration = Duration::from_mins(10);
 
-/// A worktree, its snapshots and its ledger. There is one for all sessions.
+/// A worktree, its snapshots and its ledger, shared by all sessions.
 #[derive(Debug)]
 pub(crate) struct Worktree {
     place: PathBuf,
     closed: Closed,
     shadow: OnceCell<Shadow>,
-    /// Who has changed what.
     pub(crate) ledger: Arc<Ledger>,
     rests_until: Mutex<Option<Instant>>,
 }
@@ -38,7 +37,8 @@ impl Worktree {
         Self { place, closed, shadow, ledger, rests_until }
     }
 
-    /// Gets ready, unless it is; false if there is no point in trying. Only one at a time does it.
+    /// Opens the snapshots unless they are open. Returns false if that fails or if an earlier failure is too
+    /// recent. Concurrent calls share one attempt.
     pub(super) async fn prepare(&self, repository: &Repository) -> bool {
         if self.is_resting() {
             return false;
@@ -54,13 +54,13 @@ impl Worktree {
         }
     }
 
-    /// Takes a snapshot; nothing if it cannot be had.
+    /// Takes a snapshot. Returns `None` if that fails.
     pub(crate) async fn track(&self, cancel: &CancellationToken) -> Option<Tree> {
         let shadow = self.shadow.get().filter(|_| !self.is_resting())?;
         shadow.track(cancel).await.map_err(|error| self.give_up(&error)).ok()
     }
 
-    /// The files that differ between two snapshots.
+    /// Returns the files that differ between two snapshots, or an empty set if the comparison fails.
     pub(crate) async fn changed(
         &self,
         from: &Tree,
@@ -74,16 +74,18 @@ impl Worktree {
         })
     }
 
-    /// Makes files what they were.
+    /// Restores files to their earlier contents.
     pub(super) async fn restore(&self, origins: &Origins, cancel: &CancellationToken) -> Result<(), String> {
-        let shadow = self.shadow.get().ok_or("there are no snapshots of this worktree")?;
+        let shadow =
+            self.shadow.get().ok_or("this worktree has no snapshots; see the server log for the cause")?;
         for (tree, files) in trees(origins)? {
             shadow.restore(&tree, &files, cancel).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
-    /// How files differ from what they were, in a snapshot. Of a tree that is not kept any more nothing is said.
+    /// Compares the earlier contents of files with a snapshot. Files are left out if their earlier tree is no
+    /// longer stored. Patches beyond the size limit are empty.
     pub(crate) async fn compare(
         &self,
         origins: &Origins,
@@ -96,7 +98,7 @@ impl Worktree {
             match shadow.compare(&tree, to, &files, cancel).await {
                 Ok(found) => diffs.extend(found.into_iter().map(wire)),
                 Err(error) => {
-                    tracing::debug!(%error, tree = tree.as_str(), "a snapshot could not be compared");
+                    tracing::debug!(%error, tree = tree.as_str(), "cannot compare a snapshot; leaving its files out");
                 }
             }
         }
@@ -116,21 +118,21 @@ impl Worktree {
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Says what went wrong, and leaves the worktree alone for a while.
+    /// Logs an error and takes no snapshots of the worktree for [`REST`].
     fn give_up(&self, error: &Error) {
         if matches!(error, Error::Stopped) {
             return;
         }
         let minutes = REST.as_secs() / 60;
-        tracing::warn!(%error, "no snapshots of a worktree for {minutes} minutes: what happens now cannot be reverted");
+        tracing::warn!(%error, "cannot take a snapshot of a worktree; retrying in {minutes} minutes, changes until then cannot be reverted");
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + REST);
     }
 }
 
-/// Origins as the workspace knows them.
+/// Parses the tree ids and paths of origins.
 fn trees(origins: &Origins) -> Result<Vec<(Tree, BTreeSet<PathBuf>)>, String> {
     let known = |(tree, files): (&str, BTreeSet<&str>)| {
-        let tree = Tree::parse(tree).ok_or_else(|| format!("{tree:?} is no snapshot"))?;
+        let tree = Tree::parse(tree).ok_or_else(|| format!("{tree:?} is not a snapshot id"))?;
         Ok((tree, files.into_iter().map(PathBuf::from).collect()))
     };
     origins.by_tree().into_iter().map(known).collect()

@@ -7,9 +7,9 @@ use std::{
 
 use ::agents::{
     acp::{self, Acp},
-    claude,
-    codex::Codex,
-    external::{Bounds, Keeping, Patience},
+    claude::{self, Claude},
+    codex::{self, Codex},
+    external::{Agent, Bounds, Driver, Keeping, Options, Patience},
     opencode,
     roster::{
         About, DEFAULT_MODEL, External, IDLE, Program, Watched,
@@ -204,13 +204,13 @@ fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dy
     let program = program(settings, candidate);
     match candidate.kind {
         Kind::Codex => {
-            let clock = Arc::clone(&ground.clock);
-            Arc::new(Codex::new(program.into(), candidate.models(), clock, ground.wakes.wake()))
+            let description = "OpenAI's Codex, with the settings and the login it has on this machine.";
+            let about = about(candidate, description, codex::ABILITIES);
+            driver(ground, Codex::new(Options::new(about, program)))
         }
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
-            let (options, clock) = (claude::Options::of(&program), ground.clock.clone());
-            Arc::new(claude::Claude::new(about, options, clock, ground.wakes.wake()))
+            driver(ground, Claude::new(Options::new(about, program)))
         }
         Kind::Acp => Arc::new(acp(ground, settings, candidate, program)),
         Kind::OpenCode => {
@@ -221,6 +221,10 @@ fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dy
             Arc::new(opencode::OpenCode::new(about, &program, remote(candidate), clock, random))
         }
     }
+}
+
+fn driver(ground: &Ground, agent: impl Agent) -> Arc<dyn External> {
+    Arc::new(Driver::new(agent, Arc::clone(&ground.clock), ground.wakes.wake()))
 }
 
 fn about(candidate: &Candidate, description: &str, abilities: Abilities) -> About {

@@ -1,7 +1,7 @@
-//! From a command's template and its arguments to what is said. Pure.
+//! Expands a command's template with its arguments. Pure.
 //!
-//! The template is gone through once, and what is put in is never looked at again: an argument that looks like a
-//! placeholder or a command line stays what it is.
+//! The template is scanned once, and inserted text is never scanned again: an argument that looks like a
+//! placeholder or a command line stays as it is.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,46 +11,45 @@ use serde::{Deserialize, Serialize};
 /// The placeholder for all arguments as they were written.
 const ALL: &str = "$ARGUMENTS";
 
-/// Longest text that a command may become, in bytes: about what a call may hold.
+/// Maximum length of an expanded command, in bytes: about the size limit of an HTTP request.
 pub(super) const MAX_TEXT: usize = 4 * 1024 * 1024;
 
-/// What a template became.
+/// An expanded template.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// Command lines whose output belongs in the text.
+    /// Command lines in the text, to be replaced by their output.
     pub(super) snippets: Vec<Snippet>,
 }
 
 /// A command line in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::native) struct Snippet {
-    /// Where it is, in bytes.
+    /// The byte range in the text, including the delimiters.
     pub(in crate::native) start: usize,
     pub(in crate::native) end: usize,
-    /// The command line.
     pub(in crate::native) command: String,
 }
 
-/// A piece of a template.
+/// A token of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'t> {
     Text(&'t str),
     /// `$1` and so on.
     Number(usize),
     All,
-    /// A command line, with placeholders of its own.
+    /// A command line, which may contain placeholders.
     Snippet(&'t str),
 }
 
-/// The placeholders of a template, as clients show them.
+/// Returns the placeholders of a template, as clients show them.
 pub(super) fn hints(template: &str) -> Vec<String> {
     let (numbers, all) = placeholders(template);
     let numbers = numbers.into_iter().map(|number| format!("${number}"));
     numbers.chain(all.then(|| ALL.to_owned())).collect()
 }
 
-/// Puts the arguments into a template. Nothing if the text would be too long.
+/// Inserts the arguments into a template. Returns `None` if the text would be too long.
 pub(super) fn expand(template: &str, arguments: &str) -> Option<Expanded> {
     let (numbers, all) = placeholders(template);
     let words = Words { all: arguments, split: split(arguments), last: numbers.last().copied() };
@@ -81,7 +80,7 @@ pub(super) fn expand(template: &str, arguments: &str) -> Option<Expanded> {
     Some(expanded)
 }
 
-/// Words after an `@` in a text, each once: files or agents that may be meant.
+/// Returns the words after an `@` in a text, each once. They may name files or agents.
 pub(super) fn mentions(expanded: &Expanded) -> Vec<(String, Range<usize>)> {
     let text = expanded.text.as_str();
     let hidden =
@@ -103,16 +102,16 @@ pub(super) fn mentions(expanded: &Expanded) -> Vec<(String, Range<usize>)> {
     found
 }
 
-/// What placeholders stand for.
+/// The values of placeholders.
 struct Words<'a> {
     all: &'a str,
     split: Vec<&'a str>,
-    /// The highest number of the template, which stands for all that is left.
+    /// The highest number in the template, which stands for all remaining arguments.
     last: Option<usize>,
 }
 
 impl Words<'_> {
-    /// Writes a piece of a template; nothing if the text gets too long.
+    /// Writes a token. Returns `None` if the text gets too long.
     fn put(&self, token: Token<'_>, text: &mut String) -> Option<()> {
         match token {
             Token::Text(plain) | Token::Snippet(plain) => text.push_str(plain),
@@ -130,7 +129,7 @@ impl Words<'_> {
     }
 }
 
-/// The numbers of a template, and whether it wants all arguments.
+/// Returns the numbered placeholders of a template, and true if it uses `$ARGUMENTS`.
 fn placeholders<'t>(template: &'t str) -> (BTreeSet<usize>, bool) {
     let (mut numbers, mut all) = (BTreeSet::new(), false);
     let inside = |token: Token<'t>| match token {
@@ -169,7 +168,7 @@ fn tokens(template: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// What a text begins with, if it is not itself, and how long that is.
+/// Returns the placeholder or command line at the start of a text, and its length.
 fn special(text: &str) -> Option<(Token<'_>, usize)> {
     if text.starts_with(ALL) {
         return Some((Token::All, ALL.len()));
@@ -184,7 +183,7 @@ fn special(text: &str) -> Option<(Token<'_>, usize)> {
     Some((Token::Number(number), length + 1))
 }
 
-/// Arguments one by one; what is in quotes is one of them.
+/// Splits arguments at white space. A quoted string is one argument.
 pub(super) fn split(arguments: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = arguments.trim_start();
@@ -195,7 +194,7 @@ pub(super) fn split(arguments: &str) -> Vec<&str> {
             Some((inside.get(..end)?, inside.get(end + 1..)?))
         });
         let (word, after) = quoted.unwrap_or_else(|| {
-            // A quote that is never closed is a letter like others.
+            // A quote that is never closed is an ordinary character.
             let end = rest
                 .char_indices()
                 .skip(1)
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_not_looked_at_again() {
+    fn inserted_text_is_not_expanded_again() {
         assert_eq!(text("$ARGUMENTS and $1", "$ARGUMENTS $1"), "$ARGUMENTS $1 and $ARGUMENTS $1");
         let expanded = expand("Look: $ARGUMENTS", "!`rm -rf x` \n $(rm y) `rm z`").unwrap();
         assert_eq!(expanded.text, "Look: !`rm -rf x` \n $(rm y) `rm z`");

@@ -1,4 +1,4 @@
-//! Prompts of MCP servers, as commands. What a server says stays as it is: nothing in it is run, filled in or attached.
+//! Prompts of MCP servers as commands. A server's text stays as it is: nothing in it is run, expanded or attached.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::expand::{MAX_TEXT, split};
 use super::{model, too_long};
 use crate::native::mcp::{Argument, Content, Prompt, Servers};
 
-/// The commands that servers bring along. Their text is only known once they are called.
+/// Returns the prompts of connected servers as commands. Their text is known only once they are called.
 pub async fn served(servers: &Servers) -> Vec<Command> {
     servers.prompts().await.iter().map(command).collect()
 }
@@ -30,7 +30,7 @@ fn command(prompt: &Prompt) -> Command {
     }
 }
 
-/// What a server wants to be said, or why nothing is.
+/// Gets a prompt from its server. Fails if an argument is missing, the server fails, or the text is too long.
 pub(crate) async fn ask(
     servers: &Servers,
     prompt: &Prompt,
@@ -39,7 +39,7 @@ pub(crate) async fn ask(
     let arguments = fill(prompt, &input.arguments)?;
     let mut said = servers.prompt(prompt, &arguments).await.map_err(|error| error.to_string())?;
     if said.is_empty() {
-        return Err(format!("the MCP server \"{}\" has nothing to say", prompt.server));
+        return Err(format!("the MCP server \"{}\" returned an empty prompt", prompt.server));
     }
     if prompt.arguments.is_empty() && !input.arguments.trim().is_empty() {
         said.push(Content::Text(input.arguments.clone()));
@@ -57,7 +57,7 @@ pub(crate) async fn ask(
     Ok(asked)
 }
 
-/// Gives each argument its word. The last one gets all that are left.
+/// Assigns words to arguments in order. The last argument gets all remaining words.
 fn fill(prompt: &Prompt, written: &str) -> Result<BTreeMap<String, String>, String> {
     let words = split(written);
     let mut filled = BTreeMap::new();
@@ -68,13 +68,13 @@ fn fill(prompt: &Prompt, written: &str) -> Result<BTreeMap<String, String>, Stri
         if !value.is_empty() {
             filled.insert(argument.name.clone(), value);
         } else if argument.required {
-            return Err(format!("it needs the argument \"{}\": {}", argument.name, usage(prompt)));
+            return Err(format!("the argument \"{}\" is missing: {}", argument.name, usage(prompt)));
         }
     }
     Ok(filled)
 }
 
-/// How it is called.
+/// Returns the usage of a command.
 fn usage(prompt: &Prompt) -> String {
     let shown = |Argument { name, required, .. }: &Argument| {
         if *required { format!(" <{name}>") } else { format!(" [{name}]") }
@@ -85,7 +85,7 @@ fn usage(prompt: &Prompt) -> String {
 fn length(content: &Content) -> usize {
     match content {
         Content::Text(text) => text.len(),
-        // Weighed when it is attached.
+        // The size of a file is checked when it is attached.
         Content::File(_) => 0,
     }
 }
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_is_missing_is_named_with_how_to_give_it() {
+    fn a_missing_argument_is_named_with_the_usage() {
         let error = filled(&[("table", true), ("depth", false)], "  ").unwrap_err();
-        assert_eq!(error, "it needs the argument \"table\": /db:explain <table> [depth]");
+        assert_eq!(error, "the argument \"table\" is missing: /db:explain <table> [depth]");
     }
 
     #[test]
-    fn a_command_says_how_much_can_be_filled_in() {
+    fn a_command_hints_at_its_arguments() {
         let command = command(&prompt(&[("table", true), ("depth", false)]));
         assert_eq!(command.hints, ["$1", "$2"]);
         assert_eq!(command.source, Some(CommandSource::Mcp));

@@ -41,11 +41,11 @@ fn there_are_built_in_commands_configured_ones_and_skills() {
         (commands[2].source, commands[2].hints.as_slice()),
         (Some(CommandSource::Skill), &["$1".to_owned()][..])
     );
-    assert_eq!(commands[3].template, "Look at $1", "people have the last word");
+    assert_eq!(commands[3].template, "Look at $1", "the user's configuration wins");
 }
 
 #[tokio::test]
-async fn a_command_says_who_runs_it_on_what() {
+async fn a_command_names_its_agent_and_model() {
     let model = |prompt: &PromptInput| prompt.model.as_ref().map(|model| model.model_id.clone());
     let plain =
         made(&json!({}), &input("a", &json!({ "agent": "plan", "model": "demo/asked", "variant": "high" })))
@@ -64,7 +64,7 @@ async fn a_command_says_who_runs_it_on_what() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_runs_is_a_subtask() {
+async fn a_command_for_a_subagent_is_a_subtask() {
     for (command, expected) in [
         (json!({ "agent": "general" }), Some(("general", None))),
         (json!({ "agent": "general", "subtask": false }), None),

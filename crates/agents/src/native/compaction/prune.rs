@@ -1,17 +1,18 @@
-//! Old output of tools that a model need not see any more. Pure.
+//! Prunes old tool output that a model no longer needs. Pure.
 
 use protocol::{Message, MessageWithParts, Millis, Part, PartBody, ToolState};
 
 use crate::native::limits;
 use crate::native::size::tokens;
 
-/// Turns at the end whose output is left alone.
+/// The newest turns, whose output is kept.
 const NEWEST_TURNS: usize = 2;
 
-/// The tool whose output is never dropped: it was asked for to be kept in mind.
+/// The tool whose output is never pruned: the agent loaded it to remember it.
 const KEPT: &str = "skill";
 
-/// Parts whose output is dropped from the model's view, marked as such. Nothing unless it is worth it.
+/// Returns the parts whose output is removed from the model's view, marked as pruned. Empty if pruning frees too
+/// little.
 pub(in crate::native) fn prune(messages: &[MessageWithParts], now: Millis) -> Vec<Part> {
     let (mut turns, mut seen, mut gain) = (0, 0, 0);
     let mut dropped = Vec::new();
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
     use crate::native::tests::written::{answer, prompt, summary, tool};
 
-    /// Output of so many tokens.
+    /// Returns output of `thousands` × 1000 tokens.
     fn output(thousands: usize) -> String {
         "x".repeat(4_000 * thousands)
     }
@@ -94,7 +95,7 @@ mod tests {
             panic!("it was completed")
         };
         assert_eq!(state.time.compacted, Some(9));
-        assert_eq!(state.output.len(), 120_000, "people still see it");
+        assert_eq!(state.output.len(), 120_000, "users still see it");
     }
 
     #[test]
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_summaries_and_what_was_dropped_before_bound_it() {
+    fn pruning_skips_skills_and_stops_at_summaries_and_pruned_output() {
         let rest = || [turn("2", &[("read", 40)]), turn("3", &[]), turn("4", &[])].concat();
         let with = |oldest: Vec<MessageWithParts>| dropped(&[oldest, rest()].concat());
         assert_eq!(with(turn("1", &[("skill", 50)])), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What a model is asked for when older messages are to be replaced by a summary. Pure.
+//! The model request for a summary that replaces older messages. Pure.
 
 use engine::ports::hooks::CompactionPrompt;
 use llm::{AssistantContent, Message, UserContent};
@@ -8,20 +8,20 @@ use crate::native::size::tokens;
 
 /// The system prompt of the agent that summarises.
 pub(in crate::native) const PROMPT: &str = "\
-You keep the memory of a coding session. You are shown a conversation between a person and a coding agent, or the \
+You keep the memory of a coding session. You are shown a conversation between a user and a coding agent, or the \
 part of it that is about to be dropped, and write down what the agent needs to go on. The agent will have your \
 summary and not the conversation, so what you leave out is lost.
 
-Be exact about what only the conversation knows: wishes and corrections in the person's words, decisions and their \
+Be exact about what only the conversation knows: wishes and corrections in the user's words, decisions and their \
 reasons, names of files, commands, errors and values. Be brief about what the files themselves tell. Do not answer \
-anything that is asked in the conversation, do not go on with the work, and do not address anybody. Write in the \
+anything that is asked in the conversation, do not go on with the work, and do not address the reader. Write in the \
 language of the conversation.";
 
 const FORM: &str = "\
 Write the summary in this form, with all of its headings. Under a heading without content write \"(none)\".
 
 ## Objective
-What the person wants, as they last put it.
+What the user wants, as they last put it.
 
 ## Important details
 Constraints, preferences, decisions and facts that the work depends on.
@@ -44,10 +44,10 @@ const MERGE: &str = "\
 The conversation before this part is summarised in <previous_summary>. Write one summary of both: keep what still \
 holds, change what has changed, and leave out what no longer matters. Do not mention that there was an earlier one.";
 
-/// The question whose answer is the summary.
+/// Returns the user message of the request.
 ///
-/// What of the conversation does not fit into so many tokens is left out, the oldest first. Plugins may ask in their
-/// own words, or for more.
+/// If the conversation does not fit into `room` tokens, the oldest messages are left out. Plugins may replace the
+/// instructions or add to them.
 pub(super) fn question(
     conversation: &[Message],
     previous: Option<&str>,
@@ -71,7 +71,7 @@ pub(super) fn question(
     sections.join("\n\n")
 }
 
-/// A conversation as one text.
+/// Writes a conversation as one text.
 fn written(conversation: &[Message], room: u64) -> String {
     let mut left = room;
     let mut kept: Vec<String> = Vec::new();
@@ -93,9 +93,9 @@ fn lines(message: &Message) -> Vec<String> {
         Message::User(content) => content
             .iter()
             .map(|block| match block {
-                UserContent::Text(text) => format!("Person: {text}"),
+                UserContent::Text(text) => format!("User: {text}"),
                 UserContent::File { mime, name, .. } => {
-                    format!("Person attached {} ({mime})", name.as_deref().unwrap_or("a file"))
+                    format!("User attached {} ({mime})", name.as_deref().unwrap_or("a file"))
                 }
             })
             .collect(),

@@ -1,22 +1,22 @@
-//! Where the part of a conversation begins that is kept as it is. Pure.
+//! Selects the tail of a conversation, which a summary does not replace. Pure.
 
 use protocol::{Message, MessageWithParts};
 
-/// What is kept.
+/// The limits of the tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// So many tokens.
+    /// The size limit in tokens.
     pub(super) tokens: u64,
-    /// At most so many turns.
+    /// The largest number of turns.
     pub(super) turns: Option<u32>,
-    /// In any case what begins here: a prompt that waits for its answer.
+    /// The index of a prompt without an answer, which is always kept with everything after it.
     pub(super) unanswered: Option<usize>,
 }
 
-/// The index of the first message that is kept, if any is.
+/// Returns the index of the first message of the tail, or `None` if nothing is kept.
 ///
-/// Whole turns are kept from the newest backwards while they fit. Of the first one that does not, the end is kept
-/// from a message on that makes it fit. `weigh` says how large a stretch of messages is.
+/// Whole turns are kept from the newest backwards while they fit. Of the first turn that does not fit, as many of
+/// its last messages as fit are kept. `weigh` returns the size of a range of messages.
 pub(super) fn start(
     messages: &[MessageWithParts],
     wish: Wish,
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_if_nothing_fits_or_nobody_wants_it() {
+    fn nothing_is_kept_if_nothing_fits_or_no_turns_are_wanted() {
         assert_eq!(check(0, None, None), None);
         assert_eq!(check(9, Some(0), None), None);
     }

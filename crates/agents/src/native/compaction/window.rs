@@ -1,4 +1,4 @@
-//! How much of a conversation fits into a model's context. Pure.
+//! The size limits of a model's context. Pure.
 
 use llm::catalogue::Limit;
 use protocol::session::Tokens;
@@ -6,25 +6,25 @@ use protocol::session::Tokens;
 use crate::native::limits;
 use crate::native::size::Size;
 
-/// Tokens are guessed, and no guess is further off than this: a model may count half as many, hardly fewer.
+/// The largest error of a token estimate: a model may count half as many, hardly fewer.
 const DOUBT: u64 = 2;
 
-/// How much fits.
+/// The limits of a model's context, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::native) struct Window {
-    /// What the model may write in one step.
+    /// The tokens that the model may write in one step.
     pub(in crate::native) output: u64,
-    /// What a conversation may have before it has to be summarised; nothing if nobody knows.
+    /// The size at which a conversation is summarised. `None` if the model's limit is unknown.
     pub(in crate::native) usable: Option<u64>,
-    /// What the model takes at most; nothing if nobody knows.
+    /// The most that the model accepts. `None` if its limit is unknown.
     pub(in crate::native) most: Option<u64>,
 }
 
 impl Window {
-    /// The window of a model, with so many tokens left free.
+    /// Returns the window of a model, with `reserved` tokens left free.
     ///
-    /// Output never takes more than half of the context, and what is left free by default never more than half of
-    /// the input: a model whose limits are all the same would otherwise be summarised after every step.
+    /// The output never takes more than half of the context, and the default reserve never more than half of the
+    /// input. Otherwise a model whose limits are all the same would be summarised after every step.
     pub(in crate::native) fn new(limit: Limit, reserved: Option<u64>) -> Self {
         let half = |whole: u64| if whole == 0 { u64::MAX } else { whole / 2 };
         let output = if limit.output == 0 { limits::OUTPUT_TOKENS } else { limit.output };
@@ -39,30 +39,30 @@ impl Window {
         Self { output, usable, most }
     }
 
-    /// Whether something of this size probably does not fit. `known` is the model's own count, if there is one.
+    /// Returns true if a request probably does not fit. `known` is the model's own count, if there is one.
     pub(in crate::native) fn is_crowded(&self, guess: Size, known: Option<u64>) -> bool {
         let tokens = known.map_or(guess.tokens, |known| known.max(guess.tokens / DOUBT));
         guess.bytes > limits::REQUEST_BYTES || self.usable.is_some_and(|usable| tokens >= usable)
     }
 
-    /// Whether something of this size cannot fit, however wrong the guess is.
+    /// Returns true if a request cannot fit even if the estimate is off by [`DOUBT`].
     pub(in crate::native) fn excludes(&self, guess: Size) -> bool {
         guess.bytes > limits::REQUEST_BYTES || self.most.is_some_and(|most| guess.tokens / DOUBT > most)
     }
 
-    /// How much of a conversation is read at most. A conversation of this size is too long in any case.
+    /// Returns the size up to which a conversation is read. A conversation of this size is too long in any case.
     pub(in crate::native) fn look_back(&self) -> Size {
         let tokens = self.most.map_or(u64::MAX, |most| most.saturating_mul(DOUBT).saturating_add(1));
         Size { tokens, bytes: limits::HISTORY_BYTES }
     }
 
-    /// Whether a conversation of this size has to be summarised.
+    /// Returns true if a conversation of this size must be summarised.
     pub(in crate::native) fn overflows(&self, tokens: &Tokens) -> bool {
         let counted = tokens.input + tokens.output + tokens.cache.read + tokens.cache.write;
         self.usable.is_some_and(|usable| tokens.total.unwrap_or(counted) >= usable)
     }
 
-    /// How much of the end of a conversation is kept as it is.
+    /// Returns the size of the tail that a summary keeps.
     pub(in crate::native) fn kept(&self, wanted: Option<u64>) -> u64 {
         let share = self.usable.map_or(0, |usable| usable / 4);
         wanted.unwrap_or_else(|| share.clamp(limits::LEAST_KEPT, limits::MOST_KEPT))
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_left_free_with_and_without_a_limit_on_input() {
+    fn the_reserve_is_left_free_with_and_without_a_limit_on_input() {
         check((200_000, None, 8_000), Some(50_000), Some(150_000));
         check((400_000, Some(272_000), 128_000), Some(50_000), Some(222_000));
         check((200_000, None, 8_000), Some(100), Some(192_000));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_when_an_unknown_context_is_full() {
+    fn an_unknown_context_is_never_full() {
         check((0, None, 0), None, None);
         let tokens = Tokens { input: u64::MAX / 4, ..Tokens::default() };
         assert!(!window(0, None, 0, None).overflows(&tokens));
@@ -131,7 +131,7 @@ mod tests {
         assert!(small.is_crowded(guess(48_000), Some(9_000)), "but it cannot be that wrong");
         assert!(!small.excludes(guess(64_001)) && small.excludes(guess(64_002)));
         let unknown = window(0, None, 0, None);
-        assert!(!unknown.excludes(guess(1_000_000)), "nobody knows");
+        assert!(!unknown.excludes(guess(1_000_000)), "the limit is unknown");
         let pictures = Size { tokens: 1_500, bytes: limits::REQUEST_BYTES + 1 };
         assert!(unknown.excludes(pictures) && unknown.is_crowded(pictures, None));
     }

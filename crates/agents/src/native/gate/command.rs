@@ -1,4 +1,4 @@
-//! Whether a command line may be run.
+//! Permission checks for command lines.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use super::{Gate, away};
 use crate::native::permission::{Command, Grant, Pattern, Place, Verdict, Wish, commands};
 use crate::native::tools::{Failure, blocking, object};
 
-/// Files outside of the project that nobody needs to be asked about.
+/// Devices outside of the project that need no permission.
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
-/// The most directories into which a line is followed. A line that goes to more of them asks about the others.
+/// The most directories into which a line is followed. Further directories need a permission.
 const MOST_DIRECTORIES: usize = 8;
 
 impl Gate<'_> {
-    /// Gets permission for every command of a line and every place outside of the project that it names; answers how
-    /// it may run.
+    /// Gets permission for every command of a line and every path outside of the project that it names. Returns how
+    /// the line may run.
     pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<Grant, Failure> {
         let commands = commands(line);
         let wish = wish(line, &commands);
@@ -28,14 +28,14 @@ impl Gate<'_> {
         let away = if denied { None } else { self.places(commands, directory).await? };
         let only_moves = wish.patterns.is_empty();
         let grant = match away {
-            // A person who is asked about the line sees where it leads.
+            // The line itself shows these paths, so one request covers both.
             Some(away) => permissions.obtain_both(self.turn, wish, away, self.call).await?,
             None => permissions.obtain(self.turn, wish, self.call).await?,
         };
         Ok(if only_moves && self.seals { Grant::Sealed } else { grant })
     }
 
-    /// What a line needs, all of which has to be allowed. Nobody is asked.
+    /// Returns the permissions that a line needs, without asking for them.
     pub(crate) async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<Wish>, Failure> {
         let commands = commands(line);
         let wish = wish(line, &commands);
@@ -43,7 +43,7 @@ impl Gate<'_> {
         Ok([wish].into_iter().chain(away).collect())
     }
 
-    /// The places outside of the project, if there are any.
+    /// Returns the permission for the paths outside of the project, if the commands name any.
     async fn places(&self, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
         let (root, directory) = (self.root.clone(), directory.to_owned());
         let readable = self.readable.clone();
@@ -73,8 +73,8 @@ fn wish(line: &str, commands: &[Command]) -> Wish {
     }
 }
 
-/// The directories outside of the project that commands name, from every directory that a `cd` before them may have
-/// reached: a link out of the project can be anywhere in it.
+/// Returns the directories outside of the project that commands name, from every directory that a `cd` before them
+/// may have reached: any directory may contain a link out of the project.
 fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut reached = vec![directory.to_owned()];
@@ -100,26 +100,26 @@ fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathB
     found
 }
 
-/// The directory of the project that a `cd` leads to, if there is one.
+/// Returns the directory of the project that a `cd` leads to, if it is inside.
 fn inside(root: &Root, directory: &Path, target: &str) -> Option<PathBuf> {
     let found = root.locate(&directory.join(target).to_string_lossy()).ok()?;
     (found.inside && found.path.is_dir()).then_some(found.path)
 }
 
-/// The directory outside of the project that a place is in.
+/// Returns the directory outside of the project that a path is in.
 fn outside(root: &Root, directory: &Path, place: Place<'_>) -> Option<PathBuf> {
     let written = Path::new(place.path);
     if DEVICES.contains(&place.path) || place.path.starts_with("/dev/fd/") {
         return None;
     }
-    // The shell, not this program, knows where a home is; wherever that is, it is not the project.
+    // Only the shell knows the location of a home directory, but it is never the project.
     if place.is_home() {
         return Some(above(written));
     }
     let Ok(found) = root.locate(&directory.join(written).to_string_lossy()) else {
         return Some(above(written));
     };
-    // What looks like a path is one if there is something, or could be.
+    // A word that looks like a path counts as one if it or its directory exists.
     let exists = found.path.exists()
         || found.path.parent().is_some_and(|parent| parent != Path::new("/") && parent.exists());
     if found.inside || !(place.creates || exists) {

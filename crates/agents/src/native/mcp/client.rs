@@ -1,4 +1,4 @@
-//! A server that is connected, and what can be asked of it.
+//! A connected server and the calls to it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +24,7 @@ use super::error::{chain, without_secrets};
 use super::{Content, Error, Prompt, content, listing};
 use crate::native::limits;
 
-/// A connection to a server that has introduced itself.
+/// A connection to a server that is initialised.
 pub(in crate::native) struct Connected {
     pub(super) server: String,
     config: Arc<Mcp>,
@@ -37,13 +37,13 @@ pub(in crate::native) struct Connected {
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Offered {
-    /// As the server calls it.
+    /// The name that the server uses.
     pub(super) name: String,
-    /// For people.
+    /// The display name.
     pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// Whether the server says that it only looks.
+    /// True if the server declares the tool read-only.
     pub(super) only_looks: bool,
 }
 
@@ -54,7 +54,7 @@ impl Connected {
         Self { server: server.to_owned(), config: Arc::clone(config), peer, about, limit, tools }
     }
 
-    /// Asks for the tools there are now; whether they are others than before.
+    /// Reads the list of tools. Returns true if it has changed.
     pub(super) async fn refresh(&self) -> Result<bool, Error> {
         let listed = match &self.about {
             Some(about) if about.capabilities.tools.is_none() => Vec::new(),
@@ -69,12 +69,12 @@ impl Connected {
 
     fn offered(&self, tool: Tool) -> Option<Offered> {
         let mut schema = Extra::clone(&tool.input_schema);
-        // Some providers insist on both, some servers leave them out.
+        // Some providers require both fields, and some servers leave them out.
         schema.entry("type").or_insert_with(|| "object".into());
         schema.entry("properties").or_insert_with(|| Extra::new().into());
         let size = serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len());
         if size > limits::MCP_SCHEMA {
-            tracing::warn!(server = self.server, tool = %tool.name, size, "a tool's schema is too large to be used");
+            tracing::warn!(server = self.server, tool = %tool.name, size, "leaving out an MCP tool because its schema is too large");
             return None;
         }
         let hints = tool.annotations.unwrap_or_default();
@@ -91,7 +91,7 @@ impl Connected {
         Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What models should know to use it well.
+    /// Returns the server's instructions for models.
     pub(super) fn instructions(&self) -> Option<String> {
         let text = self.about.as_ref()?.instructions.as_deref()?.trim();
         (!text.is_empty()).then(|| bounded(text))
@@ -105,20 +105,20 @@ impl Connected {
         self.about.as_ref().is_some_and(|about| about.capabilities.prompts.is_some())
     }
 
-    /// Calls a tool. Whoever stops waiting for it makes the server stop, too.
+    /// Calls a tool. Dropping the future cancels the call on the server.
     pub(in crate::native) async fn call(&self, tool: &str, input: &Extra) -> Result<CallToolResult, Error> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(input.clone());
         match self.ask(self.peer.call_tool_once(params)).await? {
             CallToolResponse::Complete(result) => Ok(result),
             CallToolResponse::InputRequired(_) => {
-                Err(self.failed("it wants to ask a person, which is not possible"))
+                Err(self.failed("it requested input from the user, which Baton does not support"))
             }
-            // Among them a task to come back for.
-            _ => Err(self.failed("it answers in a way that is not supported")),
+            // Includes a task whose result would have to be polled.
+            _ => Err(self.failed("its answer is of a kind that Baton does not support")),
         }
     }
 
-    /// What there is to read.
+    /// Lists the resources.
     pub(super) async fn resources(&self) -> Result<Vec<McpResource>, Error> {
         if !self.has_resources() {
             return Ok(Vec::new());
@@ -135,7 +135,7 @@ impl Connected {
         Ok(shown.collect())
     }
 
-    /// Patterns of addresses that can be read.
+    /// Lists the resource templates.
     pub(super) async fn templates(&self) -> Result<Vec<Template>, Error> {
         if !self.has_resources() {
             return Ok(Vec::new());
@@ -144,14 +144,13 @@ impl Connected {
         Ok(listed.into_iter().map(|template| content::template(&self.server, template)).collect())
     }
 
-    /// Reads a resource.
     pub(super) async fn read(&self, uri: &str) -> Result<Vec<Content>, Error> {
         let params = ReadResourceRequestParams::new(uri);
         let read = self.ask(self.peer.read_resource(params)).await?;
         Ok(read.contents.into_iter().map(content::resource).collect())
     }
 
-    /// The prompts there are.
+    /// Lists the prompts.
     pub(super) async fn prompts(&self) -> Result<Vec<Prompt>, Error> {
         if !self.has_prompts() {
             return Ok(Vec::new());
@@ -160,7 +159,7 @@ impl Connected {
         Ok(listed.into_iter().map(|prompt| content::prompt(&self.server, prompt)).collect())
     }
 
-    /// What a prompt says.
+    /// Gets the contents of a prompt.
     pub(super) async fn prompt(
         &self,
         prompt: &Prompt,
@@ -185,7 +184,7 @@ impl Connected {
     }
 }
 
-/// What went wrong, without the names of types.
+/// Returns the cause of an error without type names.
 pub(super) fn why(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.to_string(),
@@ -195,7 +194,7 @@ pub(super) fn why(error: &ServiceError) -> String {
     }
 }
 
-/// Why nothing could be sent or heard. What a client of HTTP has to say is not in the chain by itself.
+/// Returns the cause of a transport error. The error chain does not contain the HTTP client's cause by itself.
 pub(super) fn lost(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => chain(error),

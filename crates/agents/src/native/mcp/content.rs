@@ -1,4 +1,4 @@
-//! What servers say: words, and things to look at.
+//! The content that servers return: texts and files.
 
 use protocol::Extra;
 use protocol::part::FilePart;
@@ -10,42 +10,37 @@ use super::names;
 use crate::native::limits;
 use crate::native::tools::{Failure, Output};
 
-/// A piece of what a server says.
+/// One item of content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Words.
     Text(String),
     /// A picture or a document.
     File(FilePart),
 }
 
-/// A prompt that a server has ready.
+/// A prompt of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// What it is called here: `<server>:<prompt>`.
+    /// The name of the slash command: `<server>:<prompt>`.
     pub name: String,
-    /// Whose it is.
+    /// The name of the server.
     pub server: String,
-    /// What the server calls it.
+    /// The server's own name of the prompt.
     pub prompt: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// What can be filled in, in the server's order.
+    /// In the server's order.
     pub arguments: Vec<Argument>,
 }
 
-/// Something that can be filled in.
+/// An argument of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// What it is called.
     pub name: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// Whether there has to be one.
     pub required: bool,
 }
 
-/// A pattern of addresses that can be read.
+/// A resource template, whose placeholders are filled in to get a URI.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Template {
@@ -56,7 +51,7 @@ pub(super) struct Template {
     description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<String>,
-    /// The server.
+    /// The name of the server.
     pub(super) client: String,
 }
 
@@ -80,7 +75,7 @@ pub(super) fn prompt(server: &str, prompt: rmcp::model::Prompt) -> Prompt {
     }
 }
 
-/// What came of a call of a tool.
+/// Converts the result of a tool call.
 pub(super) fn output(title: &str, result: CallToolResult) -> Result<Output, Failure> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let (mut words, mut attachments) = (Vec::new(), Vec::new());
@@ -93,7 +88,7 @@ pub(super) fn output(title: &str, result: CallToolResult) -> Result<Output, Fail
     let mut metadata = Extra::new();
     if let Some(structured) = structured_content {
         let text = structured.to_string();
-        // The specification wants servers to say the same in words; not all do.
+        // The specification asks servers to repeat the structured content as text; not all do.
         if words.is_empty() {
             words.push(text.clone());
         }
@@ -105,7 +100,7 @@ pub(super) fn output(title: &str, result: CallToolResult) -> Result<Output, Fail
     if is_error == Some(true) {
         let silent = text.trim().is_empty();
         return Err(Failure::Error(if silent {
-            "The tool failed without saying why.".to_owned()
+            "The tool failed without an error message.".to_owned()
         } else {
             text
         }));
@@ -113,7 +108,7 @@ pub(super) fn output(title: &str, result: CallToolResult) -> Result<Output, Fail
     Ok(Output { title: title.to_owned(), text, metadata, attachments })
 }
 
-/// One piece of what a tool or a prompt says.
+/// Converts one content block of a tool result or a prompt.
 pub(super) fn block(block: ContentBlock) -> Content {
     match block {
         ContentBlock::Text(text) => Content::Text(text.text),
@@ -128,7 +123,7 @@ pub(super) fn block(block: ContentBlock) -> Content {
     }
 }
 
-/// What a resource contains.
+/// Converts the contents of a resource.
 pub(super) fn resource(contents: ResourceContents) -> Content {
     match contents {
         ResourceContents::TextResourceContents { text, .. } => Content::Text(text),
@@ -139,12 +134,12 @@ pub(super) fn resource(contents: ResourceContents) -> Content {
     }
 }
 
-/// What a newer protocol may say, as it says it.
+/// Returns content of an unknown kind, from a newer protocol version, as JSON.
 fn unknown(said: &impl Serialize) -> Content {
     Content::Text(serde_json::to_string(said).unwrap_or_default())
 }
 
-/// Something to look at if models can, else a few words about it.
+/// Returns a file that models can read, or else a text about it.
 fn file(mime: String, data: &str, name: Option<String>) -> Content {
     let is_shown =
         matches!(mime.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp" | "application/pdf");
@@ -152,7 +147,7 @@ fn file(mime: String, data: &str, name: Option<String>) -> Content {
     let fits = u64::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_MEDIA);
     let called = name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
     if !is_shown || !fits {
-        let why = if is_shown { "it is too large" } else { "models cannot look at it" };
+        let why = if is_shown { "it is too large" } else { "models cannot read this type" };
         return Content::Text(format!("[{mime}{called}, about {bytes} bytes, is not shown: {why}]"));
     }
     if !data.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')) {
@@ -188,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_models_cannot_look_at_is_told() {
+    fn unreadable_files_become_a_note() {
         let large = "A".repeat(usize::try_from(MAX_MEDIA).unwrap() / 3 * 4 + 8);
         let output = result(json!({ "content": [
             { "type": "audio", "data": "AAAA", "mimeType": "audio/wav" },
@@ -203,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_results_are_kept_and_said_if_nothing_else_is() {
+    fn structured_results_become_metadata_and_text_if_there_is_no_other() {
         let output = result(json!({ "content": [], "structuredContent": { "rows": 2 } })).unwrap();
         assert_eq!(output.text, r#"{"rows":2}"#);
         assert_eq!(output.metadata.get("structuredContent"), Some(&json!({ "rows": 2 })));
@@ -218,6 +213,6 @@ mod tests {
         let failed = |content: Value| result(json!({ "content": content, "isError": true })).unwrap_err();
         let said = failed(json!([{ "type": "text", "text": "no such table" }]));
         assert_eq!(said, Failure::Error("no such table".to_owned()));
-        assert_eq!(failed(json!([])), Failure::Error("The tool failed without saying why.".to_owned()));
+        assert_eq!(failed(json!([])), Failure::Error("The tool failed without an error message.".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with MCP servers, in words that help.
+//! Errors of MCP servers.
 
 use std::time::Duration;
 
@@ -6,58 +6,47 @@ use protocol::config::Mcp;
 use protocol::mcp::McpStatus;
 use reqwest::Url;
 
-/// Values shorter than this are no secrets worth hiding, and hiding them makes errors unreadable.
+/// Shorter values are not hidden: they are hardly secrets, and hiding them makes errors unreadable.
 const SHORTEST_SECRET: usize = 6;
 
-/// Why an MCP server did not do what was asked.
+/// A failed call to an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is none of this name.
+    /// The configuration has no server of this name.
     #[error("there is no MCP server \"{0}\"; the configuration names them under `mcp`")]
     Unknown(String),
-    /// There is one, but it is not connected.
+    /// The server is configured but not connected.
     #[error("the MCP server \"{server}\" is not connected: {why}")]
-    Absent {
-        /// The server.
-        server: String,
-        /// Why not.
-        why: String,
-    },
-    /// It took too long.
+    Absent { server: String, why: String },
+    /// The server did not answer in time.
     #[error(
-        "the MCP server \"{server}\" did not answer within {}; `mcp.{server}.timeout` in the configuration sets how \
-         many milliseconds it may take", span(*.limit)
+        "the MCP server \"{server}\" did not answer within {}; `mcp.{server}.timeout` in the configuration sets \
+         the timeout in milliseconds", span(*.limit)
     )]
     Slow {
-        /// The server.
         server: String,
-        /// How long was waited.
+        /// The timeout that passed.
         limit: Duration,
     },
-    /// It said no, or the connection broke.
+    /// The server returned an error, or the connection broke.
     #[error("the MCP server \"{server}\" failed: {why}")]
-    Failed {
-        /// The server.
-        server: String,
-        /// Why.
-        why: String,
-    },
+    Failed { server: String, why: String },
 }
 
 impl Error {
     pub(super) fn absent(server: &str, status: &McpStatus) -> Self {
         let why = match status {
-            McpStatus::Connected => "it just went away".to_owned(),
-            McpStatus::Disabled => "it is switched off".to_owned(),
+            McpStatus::Connected => "it has just disconnected".to_owned(),
+            McpStatus::Disabled => "it is disabled".to_owned(),
             McpStatus::Failed { error } | McpStatus::NeedsClientRegistration { error } => error.clone(),
-            McpStatus::NeedsAuth { .. } => "it wants somebody to log in".to_owned(),
+            McpStatus::NeedsAuth { .. } => "it requires a login".to_owned(),
         };
         Self::Absent { server: server.to_owned(), why }
     }
 }
 
-/// A time in words.
+/// Formats a duration.
 pub(super) fn span(time: Duration) -> String {
     if time.subsec_millis() == 0 {
         format!("{} s", time.as_secs())
@@ -66,8 +55,8 @@ pub(super) fn span(time: Duration) -> String {
     }
 }
 
-/// Takes what a server was given in confidence out of what is told about it: values of its environment and headers, and
-/// whatever in its address is not the address itself.
+/// Removes secrets of a server's configuration from a text: values of its environment and headers, and the login
+/// and query of its URL.
 pub(super) fn without_secrets(config: &Mcp, mut text: String) -> String {
     let values: Vec<&String> = match config {
         Mcp::Local(local) => local.environment.0.values().collect(),
@@ -83,8 +72,8 @@ pub(super) fn without_secrets(config: &Mcp, mut text: String) -> String {
     text
 }
 
-/// The same for an address. Who writes about it may have left out its user or its fragment, so they are looked for one
-/// by one.
+/// Removes the login and the query of a URL from a text. The text may contain the URL without its login or
+/// fragment, so each secret is searched for separately.
 fn without_secrets_of(address: &str, mut text: String) -> String {
     let Ok(url) = Url::parse(address) else { return text.replace(address, "its address") };
     let login = url.password().map(|password| format!("{}:{password}@", url.username()));
@@ -97,7 +86,7 @@ fn without_secrets_of(address: &str, mut text: String) -> String {
     text
 }
 
-/// An error with everything below it.
+/// Joins an error and its sources.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut below = error.source();
@@ -119,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_was_given_in_confidence_is_not_told() {
+    fn secrets_of_the_configuration_are_hidden() {
         let local = serde_json::from_value(json!({
             "type": "local", "command": ["db"], "environment": { "TOKEN": "sk-secret", "LEVEL": "info" },
         }));
@@ -134,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_server_is_told_with_the_key_that_changes_it() {
+    fn a_timeout_names_the_key_that_changes_it() {
         let slow = |millis| Error::Slow { server: "db".to_owned(), limit: Duration::from_millis(millis) };
         assert_eq!(
             slow(30_000).to_string(),
-            "the MCP server \"db\" did not answer within 30 s; `mcp.db.timeout` in the configuration sets how many \
-             milliseconds it may take"
+            "the MCP server \"db\" did not answer within 30 s; `mcp.db.timeout` in the configuration sets the timeout \
+             in milliseconds"
         );
         assert!(slow(1_500).to_string().contains("1500 ms"));
     }

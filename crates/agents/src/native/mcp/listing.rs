@@ -1,4 +1,4 @@
-//! Asking a server for everything of one kind, within bounds.
+//! Reads the lists of a server page by page, within limits.
 
 use futures::future::{BoxFuture, FutureExt, TryFutureExt};
 use rmcp::ServiceError;
@@ -7,10 +7,10 @@ use rmcp::service::{Peer, RoleClient};
 
 use crate::native::limits;
 
-/// One page and where the next one begins.
+/// One page and the cursor of the next one.
 type Page<T> = (Vec<T>, Option<String>);
 
-/// Turns pages until there are no more, or enough.
+/// Reads pages until there are no more, or a limit is reached.
 async fn pages<'a, T>(
     turn: impl Fn(Option<PaginatedRequestParams>) -> BoxFuture<'a, Result<Page<T>, ServiceError>>,
 ) -> Result<Vec<T>, ServiceError> {
@@ -25,7 +25,10 @@ async fn pages<'a, T>(
         }
     }
     if all.len() > limits::MCP_LISTED || cursor.is_some() {
-        tracing::warn!(taken = all.len().min(limits::MCP_LISTED), "an MCP server lists more than is taken");
+        tracing::warn!(
+            taken = all.len().min(limits::MCP_LISTED),
+            "an MCP server lists more than the limit; ignoring the rest"
+        );
     }
     all.truncate(limits::MCP_LISTED);
     Ok(all)

@@ -1,16 +1,16 @@
-//! The names models call tools of MCP servers by.
+//! The names of MCP tools for models.
 
 use crate::native::limits;
 
-/// `<server>_<tool>` in characters that every provider accepts, and not longer than they accept.
+/// Returns `<server>_<tool>` in characters and of a length that every provider accepts.
 pub(super) fn id(server: &str, tool: &str) -> String {
     let mut id = format!("{}_{}", plain(server), plain(tool));
-    // All of it is ASCII by now.
+    // The text is ASCII at this point, so the cut cannot split a character.
     id.truncate(limits::TOOL_NAME);
     id
 }
 
-/// Letters, digits, `_` and `-`; anything else becomes `_`.
+/// Replaces everything but letters, digits, `_` and `-` by `_`.
 pub(super) fn plain(name: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()

@@ -1,4 +1,4 @@
-//! Connecting to a server.
+//! Connects to a server.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -31,22 +31,22 @@ use super::error::{chain, span, without_secrets};
 use super::{Error, Settings};
 use crate::native::limits;
 
-/// Who is asking.
+/// The client name that servers receive.
 const NAME: &str = "baton";
 
-/// How much of a program's standard error is kept: what it set out to do, and how it ended.
+/// The kept part of a program's standard error: its beginning and its end.
 const KEPT: Bounds = Bounds { head: 2 * 1024, tail: 6 * 1024 };
 
-/// The last words of a program that are told when it fails, in characters.
+/// Characters from the end of a program's standard error that a failure message includes.
 const LAST_WORDS: usize = 1_000;
 
-/// How long a program that went silent is given to end, so that its last words can be told.
+/// Time for a silent program to exit, so that a failure message can include its output.
 const LAST_BREATH: Duration = Duration::from_millis(200);
 
-/// How often a server may send us elsewhere.
+/// The most redirects that a connection follows.
 const MAX_HOPS: usize = 5;
 
-/// What a server is connected with.
+/// The configuration of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) name: String,
@@ -54,10 +54,10 @@ pub(super) struct Setup {
     pub(super) settings: Arc<Settings>,
 }
 
-/// A connection that lasts until it is closed or the server ends it.
+/// A connection that lasts until one side closes it.
 pub(super) struct Open {
     pub(super) connected: Arc<Connected>,
-    /// Notified when the server says that its tools are others now.
+    /// Notified when the server reports that its tools have changed.
     pub(super) changes: Arc<Notify>,
     closing: RunningServiceCancellationToken,
     closed: BoxFuture<'static, ()>,
@@ -65,7 +65,7 @@ pub(super) struct Open {
     config: Arc<Mcp>,
 }
 
-/// Listens to what a server says unasked.
+/// Handles the notifications of a server.
 struct Listener {
     changes: Arc<Notify>,
 }
@@ -85,7 +85,7 @@ impl ClientHandler for Listener {
     }
 }
 
-/// Connects, introduces itself and asks for the tools; how it is with the server if that does not work.
+/// Connects, initialises and reads the list of tools. Returns the server's status if that fails.
 pub(super) async fn open(setup: &Setup) -> Result<Open, McpStatus> {
     match setup.config.as_ref() {
         Mcp::Local(local) => start(setup, local).await,
@@ -95,7 +95,7 @@ pub(super) async fn open(setup: &Setup) -> Result<Open, McpStatus> {
 }
 
 impl Setup {
-    /// How long the server may take to answer.
+    /// Returns the timeout for answers of the server.
     fn limit(&self) -> Duration {
         let written = match self.config.as_ref() {
             Mcp::Local(local) => local.timeout,
@@ -144,7 +144,7 @@ fn spec(setup: &Setup, local: &McpLocal) -> Option<Spec> {
     Some(spec)
 }
 
-/// Calls the server's address.
+/// Connects to a remote server.
 async fn call(setup: &Setup, remote: &McpRemote) -> Result<Open, McpStatus> {
     let client = client(setup.limit()).map_err(|error| setup.failed(error))?;
     let headers = headers(remote).map_err(|error| setup.failed(error))?;
@@ -153,11 +153,11 @@ async fn call(setup: &Setup, remote: &McpRemote) -> Result<Open, McpStatus> {
 }
 
 fn client(limit: Duration) -> Result<reqwest::Client, String> {
-    // Headers with keys in them go along with a redirect, so it may not lead anywhere else.
+    // Requests carry headers with keys, so a redirect must stay on the same origin.
     let same_place = redirect::Policy::custom(|attempt| {
         let first = attempt.previous().first().map(reqwest::Url::origin);
         if attempt.previous().len() > MAX_HOPS {
-            attempt.error("it redirects too often")
+            attempt.error("too many redirects")
         } else if first == Some(attempt.url().origin()) {
             attempt.follow()
         } else {
@@ -175,7 +175,7 @@ fn client(limit: Duration) -> Result<reqwest::Client, String> {
 
 fn headers(remote: &McpRemote) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let header = |(name, value): (&String, &String)| {
-        let wrong = |what| format!("its header {name:?} has {what} that cannot be sent");
+        let wrong = |what| format!("its header {name:?} has {what} that is not valid in HTTP");
         let parsed = HeaderName::try_from(name).map_err(|_| wrong("a name"))?;
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong("a value"))?;
         value.set_sensitive(true);
@@ -217,7 +217,7 @@ fn closed(service: RunningService<RoleClient, Listener>) -> BoxFuture<'static, (
     .boxed()
 }
 
-/// Why a server does not want to talk to us.
+/// Returns the status for a failed initialisation.
 fn refused(setup: &Setup, error: &ClientInitializeError) -> McpStatus {
     let why = match error {
         ClientInitializeError::TransportError { error, .. } => lost(error),
@@ -228,11 +228,11 @@ fn refused(setup: &Setup, error: &ClientInitializeError) -> McpStatus {
     if !error.is_authorization_required() && !is_unauthorized(error) {
         return setup.failed(why);
     }
-    let hint = "it wants somebody to log in, which Baton cannot do yet: put a token into its `headers`";
+    let hint = "it requires a login, which Baton does not support yet; put a token into its `headers`";
     McpStatus::NeedsAuth { error: Some(hint.to_owned()) }
 }
 
-/// Whether it answered with 401 and did not say how to log in.
+/// Returns true if the server answered with 401 and did not say how to log in.
 fn is_unauthorized(error: &ClientInitializeError) -> bool {
     let ClientInitializeError::TransportError { error, .. } = error else { return false };
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
@@ -242,7 +242,7 @@ fn is_unauthorized(error: &ClientInitializeError) -> bool {
 }
 
 impl Open {
-    /// Waits for the server to end the connection, and says why if it can be known.
+    /// Waits for the server to end the connection, and returns the reason as far as it is known.
     pub(super) async fn ended(&mut self) -> String {
         let Some(companion) = &mut self.companion else {
             (&mut self.closed).await;
@@ -256,7 +256,7 @@ impl Open {
         without_secrets(&self.config, last_words(&why, companion))
     }
 
-    /// Says goodbye and ends the program with everything it has started.
+    /// Closes the connection and ends the program with all its child processes.
     pub(super) async fn close(self) {
         self.closing.cancel();
         let _ = timeout(limits::MCP_GOODBYE, self.closed).await;
@@ -265,7 +265,7 @@ impl Open {
         }
     }
 
-    /// The same for a connection that has ended already.
+    /// Ends the program after its connection has ended.
     pub(super) async fn bury(self) {
         if let Some(companion) = self.companion {
             companion.stop().await;
@@ -276,8 +276,8 @@ impl Open {
 fn ended(exit: Result<Exit, process::Error>) -> String {
     match exit {
         Ok(Exit::Code(code)) => format!("its program ended with code {code}"),
-        Ok(Exit::Signal(signal)) => format!("its program was ended by signal {signal}"),
-        Ok(Exit::DeadlinePassed | Exit::Cancelled) => "its program was ended".to_owned(),
+        Ok(Exit::Signal(signal)) => format!("its program was killed by signal {signal}"),
+        Ok(Exit::DeadlinePassed | Exit::Cancelled) => "its program was stopped".to_owned(),
         Err(error) => error.to_string(),
     }
 }
@@ -288,12 +288,12 @@ fn last_words(why: &str, companion: &Companion) -> String {
     if words.is_empty() { why.to_owned() } else { format!("{why}; it wrote: {words}") }
 }
 
-/// How long is waited before connecting again, after so many deaths in a row.
+/// Returns the delay before the next reconnect.
 pub(super) fn pause(deaths: u32) -> Duration {
     limits::MCP_BACKOFF.saturating_mul(1 << deaths.saturating_sub(1).min(6))
 }
 
-/// What is told meanwhile.
+/// Returns the status during that delay.
 pub(super) fn resting(why: &str, pause: Duration) -> McpStatus {
-    McpStatus::Failed { error: format!("{why}; trying again in {}", span(pause)) }
+    McpStatus::Failed { error: format!("{why}; reconnecting in {}", span(pause)) }
 }

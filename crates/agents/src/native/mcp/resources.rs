@@ -1,4 +1,4 @@
-//! What servers have to read, as tools: listing it, listing its patterns, and reading it.
+//! Resources of servers as tools: listing them, listing their templates, and reading them.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
@@ -9,10 +9,10 @@ use super::{Content, Error, Servers};
 use crate::native::permission::{Pattern, Wish};
 use crate::native::tools::{Call, Failure, Output, Tool, object, parse};
 
-/// The permission of all three: they only look.
+/// The permission of all three tools, which only read.
 const PERMISSION: &str = "read";
 
-/// The tools for resources.
+/// Returns the tools for resources.
 pub(super) fn all(servers: &Servers) -> Vec<Box<dyn Tool>> {
     let each = [What::Resources, What::Templates, What::Contents];
     each.map(|what| Box::new(Resources { what, servers: servers.clone() }) as Box<dyn Tool>).into()
@@ -56,12 +56,12 @@ impl Tool for Resources {
 
     fn description(&self) -> String {
         match self.what {
-            What::Resources => "Lists what MCP servers have to read: of one server, or of all.",
+            What::Resources => "Lists the resources of one MCP server, or of all.",
             What::Templates => {
-                "Lists patterns of addresses that can be read from MCP servers: of one server, or of all. Fill in the \
-                 braces of a pattern to get an address."
+                "Lists the resource templates of one MCP server, or of all. Fill in the braces of a template to get the \
+                 URI of a resource."
             }
-            What::Contents => "Reads a resource of an MCP server. Only addresses from a list, or made from a pattern.",
+            What::Contents => "Reads a resource of an MCP server. Use only URIs from a list, or made from a template.",
         }
         .to_owned()
     }
@@ -74,7 +74,7 @@ impl Tool for Resources {
             }),
             What::Contents => json!({
                 "type": "object",
-                "properties": { "server": server, "uri": { "type": "string", "description": "The address" } },
+                "properties": { "server": server, "uri": { "type": "string", "description": "The URI of the resource" } },
                 "required": ["server", "uri"],
                 "additionalProperties": false,
             }),
@@ -157,7 +157,7 @@ fn show(uri: &str, contents: Vec<Content>) -> Output {
         }
     }
     if words.is_empty() && !output.attachments.is_empty() {
-        words.push("Read successfully; it is attached.".to_owned());
+        words.push("Read successfully; the contents are attached.".to_owned());
     }
     output.text = words.join("\n\n");
     output

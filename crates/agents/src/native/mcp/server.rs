@@ -1,4 +1,4 @@
-//! One server and the task that keeps the connection to it.
+//! One server, and the task that maintains the connection to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ pub(super) struct Server {
     setup: Setup,
     state: watch::Sender<State>,
     task: Mutex<Option<Task>>,
-    /// Held by whoever connects or disconnects by hand, so that they do not meet half-way.
+    /// Serialises connect and disconnect calls.
     changing: tokio::sync::Mutex<()>,
 }
 
@@ -30,11 +30,11 @@ struct Task {
 
 #[derive(Clone)]
 enum State {
-    /// Nobody has needed it yet.
+    /// No caller has needed the server yet.
     Unneeded,
     Connecting,
     Connected(Arc<Connected>),
-    /// It is not there, and why.
+    /// The server is not connected, with the reason.
     Gone(McpStatus),
 }
 
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Connects in the background if nobody has needed it yet.
+    /// Connects in the background, unless that has happened before.
     pub(super) fn start(&self) {
         if matches!(*self.state.borrow(), State::Unneeded) {
             self.launch();
@@ -70,7 +70,7 @@ impl Server {
         *task = Some(Task { stop, done });
     }
 
-    /// Connects, anew if it is connected already, and waits until it is clear how that went.
+    /// Connects, or reconnects if it is connected, and waits for the result.
     pub(super) async fn connect(&self) {
         let _changing = self.changing.lock().await;
         self.stop().await;
@@ -78,7 +78,6 @@ impl Server {
         self.settled().await;
     }
 
-    /// Lets go of it.
     pub(super) async fn disconnect(&self) {
         let _changing = self.changing.lock().await;
         self.stop().await;
@@ -89,16 +88,16 @@ impl Server {
         let Some(Task { stop, mut done }) = self.task().take() else { return };
         stop.cancel();
         if timeout(limits::MCP_GOODBYE * 5, &mut done).await.is_err() {
-            tracing::warn!(server = self.name, "an MCP server does not let itself be stopped");
-            // What it holds is dropped, and so its processes are killed.
+            tracing::warn!(server = self.name, "timed out disconnecting an MCP server; killing it");
+            // Dropping its state kills its processes.
             done.abort();
         }
     }
 
-    /// Waits while it is connecting, which has a deadline of its own.
+    /// Waits while the server is connecting. Connecting has a timeout of its own.
     pub(super) async fn settled(&self) {
         let mut state = self.state.subscribe();
-        // The sender is here, so there is nobody who could go away.
+        // `self` holds the sender, so the channel cannot be closed.
         let _ = state.wait_for(|state| !matches!(state, State::Connecting)).await;
     }
 
@@ -115,7 +114,7 @@ impl Server {
 
     pub(super) fn status(&self) -> McpStatus {
         match &*self.state.borrow() {
-            // OpenCode has no word for a server that is not started yet.
+            // OpenCode has no status for a server that has not been started yet.
             State::Unneeded => McpStatus::Disabled,
             State::Connecting => McpStatus::Failed { error: "it is still connecting".to_owned() },
             State::Connected(_) => McpStatus::Connected,
@@ -130,15 +129,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The task says goodbye by itself.
+        // The task closes the connection by itself.
         if let Some(task) = self.task().take() {
             task.stop.cancel();
         }
     }
 }
 
-/// Keeps a connection. A server that cannot be reached at first stays away until somebody connects by hand; one that
-/// was there and died is connected to again, a few times.
+/// Maintains a connection. A server that fails to connect at first stays disconnected until a client connects it. A
+/// server that was connected and died is reconnected, up to [`limits::MCP_RECONNECTS`] times in a row.
 async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken) {
     let mut deaths = 0;
     loop {
@@ -154,7 +153,7 @@ async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken
                 setup.settings.tell(&setup.name);
                 let since = Instant::now();
                 let Some(why) = attend(&setup, open, &stop).await else { return };
-                tracing::warn!(server = setup.name, why, "an MCP server died");
+                tracing::warn!(server = setup.name, why, "lost the connection to an MCP server");
                 deaths = if since.elapsed() < limits::MCP_STEADY { deaths + 1 } else { 1 };
                 state.send_replace(State::Gone(McpStatus::Failed { error: why.clone() }));
                 setup.settings.tell(&setup.name);
@@ -165,7 +164,7 @@ async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken
                 error
             }
             Err(status) => {
-                tracing::warn!(server = setup.name, ?status, "an MCP server cannot be used");
+                tracing::warn!(server = setup.name, ?status, "failed to connect to an MCP server");
                 state.send_replace(State::Gone(status));
                 return;
             }
@@ -184,7 +183,7 @@ async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken
     }
 }
 
-/// Watches over a connection until the server dies, which is told why, or somebody stops it.
+/// Watches a connection until the server dies or `stop` is cancelled. Returns the reason if the server died.
 async fn attend(setup: &Setup, mut open: Open, stop: &CancellationToken) -> Option<String> {
     let changes = Arc::clone(&open.changes);
     loop {
@@ -206,7 +205,7 @@ async fn attend(setup: &Setup, mut open: Open, stop: &CancellationToken) -> Opti
             refreshed = refreshing => match refreshed {
                 Ok(true) => setup.settings.tell(&setup.name),
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the tools of an MCP server cannot be asked for"),
+                Err(error) => tracing::warn!(%error, "failed to list the tools of an MCP server"),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! A server's tool as a model calls it.
+//! A tool of an MCP server, in the form that models call.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::{content, names};
 use crate::native::permission::{Pattern, Wish};
 use crate::native::tools::{Call, Failure, Output, Tool};
 
-/// A tool of a server that is connected.
+/// A tool of a connected server.
 struct Brought {
     id: String,
     about: Offered,
     connected: Arc<Connected>,
 }
 
-/// The tools of these servers. Where two would have the same name, the first one has it.
+/// Returns the tools of these servers. If two have the same name, the first one wins.
 pub(super) fn all(servers: &[Arc<Connected>]) -> Vec<Box<dyn Tool>> {
     let mut taken = HashSet::new();
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
@@ -30,7 +30,12 @@ pub(super) fn all(servers: &[Arc<Connected>]) -> Vec<Box<dyn Tool>> {
             if taken.insert(id.clone()) {
                 tools.push(Box::new(Brought { id, about: about.clone(), connected: Arc::clone(connected) }));
             } else {
-                tracing::debug!(server, tool = about.name, id, "two tools have the same name");
+                tracing::debug!(
+                    server,
+                    tool = about.name,
+                    id,
+                    "two MCP tools have the same name; ignoring the second"
+                );
             }
         }
     }
@@ -54,7 +59,7 @@ impl Tool for Brought {
         self.about.only_looks
     }
 
-    /// The server knows best.
+    /// The server validates its input itself.
     fn check(&self, _: &Extra) -> Result<(), String> {
         Ok(())
     }
@@ -68,7 +73,8 @@ impl Tool for Brought {
                 metadata: Extra::new(),
             };
             call.permissions.get(call.turn, wish, Some(call.id)).await?;
-            // Programs run where the session is and may change files there, whatever they are for.
+            // A server's program runs in the session's directory, so every tool may change files there unless it is
+            // read-only.
             let around = if self.about.only_looks { None } else { call.changes.around().await };
             let result = tokio::select! {
                 biased;

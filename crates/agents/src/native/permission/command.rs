@@ -1,7 +1,7 @@
-//! The commands in a command line, so that rules can be about each of them.
+//! Splits a command line into commands, so that rules can judge each of them.
 //!
-//! A line is read twice at most. The plain reading ([`plain`]) accepts only lines whose words mean what they show; such
-//! commands can be allowed by rules about their words. Any other line is opaque: its commands are found with a grammar
+//! A line is read twice at most. The plain reading ([`plain`]) accepts only lines whose words mean what they show;
+//! rules about their words can allow such commands. Any other line is opaque: its commands are found with a grammar
 //! ([`tree`]) so that rules can deny them, and only a rule about everything or about exactly this line allows it.
 
 mod arity;
@@ -21,14 +21,14 @@ pub(super) use harmless::PATTERNS as HARMLESS;
 /// Longer lines are not read; they are opaque.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Commands whose arguments are files, so that a plain name can be one, too.
+/// Commands whose arguments are files, so that a plain word can be a path, too.
 const FILE_COMMANDS: [&str; 36] = [
     "awk", "cat", "cd", "chgrp", "chmod", "chown", "cp", "cut", "diff", "du", "file", "find", "grep", "head",
     "less", "ln", "ls", "mkdir", "more", "mv", "pushd", "readlink", "rg", "rm", "rmdir", "rsync", "sed",
     "sort", "source", "stat", "tail", "tar", "tee", "touch", "truncate", "wc",
 ];
 
-/// Those of them that make the directories they need.
+/// Those of them that create missing directories.
 const CREATING: [&str; 3] = ["mkdir", "rsync", "tar"];
 
 /// One simple command of a command line.
@@ -36,19 +36,19 @@ const CREATING: [&str; 3] = ["mkdir", "rsync", "tar"];
 pub(in crate::native) struct Command {
     /// As it was written.
     pub(in crate::native) text: String,
-    /// Its words, without quotes.
+    /// Without quotes.
     pub(in crate::native) words: Vec<String>,
-    /// Where its input comes from or its output goes, if that is a file.
+    /// The files of its redirections.
     pub(in crate::native) files: Vec<String>,
-    /// Whether the line may do more than its words show: substitutions, variables, redirections, control flow.
+    /// True if the line may do more than its words show: substitutions, variables, redirections, control flow.
     pub(in crate::native) opaque: bool,
-    /// Why it is harmless, if it is known to be.
+    /// The reason why it is harmless, if it is known to be.
     pub(in crate::native) harmless: Option<Harmless>,
-    /// What a rule has to say, character by character, to allow nothing but this.
+    /// The pattern that allows nothing but this command.
     exact: String,
 }
 
-/// Where a rule comes from.
+/// The origin of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::native) enum Source {
     /// The configuration, an agent or a session.
@@ -78,25 +78,25 @@ impl Command {
         self.words.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether it only changes the shell's directory.
+    /// Returns true if it only changes the shell's directory.
     pub(in crate::native) fn moves(&self) -> bool {
         matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
-    /// The directory that it changes to, if it names one.
+    /// Returns the directory that it changes to, if it names one.
     pub(in crate::native) fn destination(&self) -> Option<&str> {
         let mut arguments = self.words.iter().skip(1).map(String::as_str);
         arguments.rfind(|word| !word.starts_with('-')).filter(|_| self.moves())
     }
 
-    /// Whether it is a `cd` without a directory.
+    /// Returns true if it is a `cd` without a directory.
     fn goes_home(&self) -> bool {
         let is_option = |word: &String| word.starts_with('-') && word != "-";
         self.name() == "cd" && self.words.iter().skip(1).all(is_option)
     }
 
-    /// What a reply of `always` allows: the same program, or the same part of it, with any arguments. Only the same
-    /// command if the program runs what its arguments say.
+    /// Returns the pattern that a reply of `always` allows: the same program or subcommand with any arguments, or
+    /// only the same command if the program runs its arguments.
     pub(in crate::native) fn always(&self) -> String {
         let is_simple = |word: &String| quoted(word) == *word && !word.contains(['*', '?']);
         match naming(&self.words).filter(|named| named.iter().all(is_simple)) {
@@ -105,8 +105,8 @@ impl Command {
         }
     }
 
-    /// Whether a rule is about this command. A rule that allows has to match the words; one that denies or asks may
-    /// match whatever could be meant.
+    /// Returns true if a rule applies to this command. A rule that allows must match the words; a rule that denies
+    /// or asks may match any possible meaning.
     pub(super) fn is_subject_of(&self, rule: &Rule, source: Source) -> bool {
         let pattern = rule.pattern.as_str();
         if rule.action != Action::Allow {
@@ -123,7 +123,7 @@ impl Command {
         match source {
             _ if self.opaque => false,
             Source::Approval => self.is_within(pattern),
-            // Quotes in a pattern are meant as they are written.
+            // Quotes in a pattern are compared as they are written.
             Source::Rules => {
                 matches(pattern, &self.canonical())
                     || (pattern.contains(['"', '\'', '\\']) && matches(pattern, &self.text))
@@ -131,8 +131,8 @@ impl Command {
         }
     }
 
-    /// Whether an approval such as `git commit *` covers this command. One for a program that runs its arguments, which
-    /// earlier versions offered, covers nothing.
+    /// Returns true if an approval such as `git commit *` covers this command. An approval for a program that runs
+    /// its arguments, which earlier versions offered, covers nothing.
     fn is_within(&self, pattern: &str) -> bool {
         let Some(named) = pattern.strip_suffix(" *").filter(|named| !named.contains(['*', '?'])) else {
             return false;
@@ -143,12 +143,12 @@ impl Command {
             && self.always().ends_with(" *")
     }
 
-    /// Its words with one blank between them, quoted where they could be taken for several.
+    /// Returns its words with one blank between them, quoted where they could be taken for several.
     fn canonical(&self) -> String {
         self.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Arguments that name a place which could be outside of the project.
+    /// Returns the arguments that name a path which could be outside of the project.
     pub(in crate::native) fn places(&self) -> impl Iterator<Item = Place<'_>> {
         let (name, on_files) = (self.name(), FILE_COMMANDS.contains(&self.name()));
         let creates = CREATING.contains(&name);
@@ -167,12 +167,12 @@ impl Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::native) struct Place<'a> {
     pub(in crate::native) path: &'a str,
-    /// Whether directories may come into being that are not there yet.
+    /// True if the command may create missing directories of the path.
     pub(in crate::native) creates: bool,
 }
 
 impl Place<'_> {
-    /// Whether it is in somebody's home, wherever that is.
+    /// Returns true if the path is in a home directory.
     pub(in crate::native) fn is_home(&self) -> bool {
         self.path.starts_with('~') || self.path.starts_with("$HOME") || self.path.starts_with("${HOME}")
     }
@@ -184,7 +184,7 @@ impl Place<'_> {
     }
 }
 
-/// The simple commands of a line, in the order they are written.
+/// Returns the simple commands of a line, in the order they are written.
 pub(in crate::native) fn commands(line: &str) -> Vec<Command> {
     if line.len() > MAX_LINE {
         return vec![Command::opaque(line)];
@@ -195,7 +195,7 @@ pub(in crate::native) fn commands(line: &str) -> Vec<Command> {
     }
 }
 
-/// A word, in quotes if it is empty or has characters that separate or quote.
+/// Returns a word, in quotes if it is empty or has characters that separate or quote.
 fn quoted(word: &str) -> String {
     let is_safe = |character: char| !(character.is_whitespace() || matches!(character, '\'' | '"' | '\\'));
     if !word.is_empty() && word.chars().all(is_safe) {

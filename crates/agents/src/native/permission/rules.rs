@@ -1,15 +1,15 @@
-//! Rules: how they match and which there are from the start.
+//! Permission rules: their matching, and the defaults.
 
 use protocol::Extra;
 use protocol::request::{Action, Rule};
 
 use super::command::HARMLESS;
 
-/// The field of a rule, unknown to other servers, that says in which sandbox a command runs that the rule allows.
+/// The extension field of a rule that names the sandbox for the commands that the rule allows.
 const SANDBOX: &str = "sandbox";
 
-/// Protected files by name, for clients that list rules. They are recognised by `native::protected`, which also sees
-/// links and other spellings, and which a rule for all files does not override.
+/// Protected files by name, for clients that list rules. `native::protected` enforces the protection. It also
+/// recognises links and other spellings, and a rule for all files does not override it.
 const PROTECTED: [&str; 16] = [
     "opencode.json",
     "*/opencode.json",
@@ -29,11 +29,11 @@ const PROTECTED: [&str; 16] = [
     "*/.git/*",
 ];
 
-/// The rules every agent starts with; later ones win.
+/// Returns the rules that every agent starts with; later ones win.
 ///
-/// Files of the project may be read and changed. Environment files are asked about, and so are changes of files that
-/// decide what an agent may do, and every command except a few that only look. Those run in a sandbox that keeps
-/// them from anything else.
+/// An agent may read and change files of the project. It must ask before it reads environment files, changes
+/// protected files, or runs a command, except for a few commands that only read. Those run in a sandbox that
+/// prevents everything else.
 pub fn defaults() -> Vec<Rule> {
     let mut rules = vec![
         Rule::new("*", "*", Action::Allow),
@@ -49,19 +49,19 @@ pub fn defaults() -> Vec<Rule> {
     rules
 }
 
-/// A rule that allows a command as far as it is harmless, in a sandbox in which it can only read.
+/// Returns a rule that allows a command if it is harmless, in a read-only sandbox.
 fn confined(pattern: &str) -> Rule {
     let mut extra = Extra::new();
     extra.insert(SANDBOX.to_owned(), "read-only".into());
     Rule { extra: extra.into(), ..Rule::new("bash", pattern, Action::Allow) }
 }
 
-/// Whether a rule allows commands only in a sandbox.
+/// Returns true if a rule allows commands only in a sandbox.
 pub(super) fn is_confined(rule: &Rule) -> bool {
     rule.action == Action::Allow && rule.extra.get().is_some_and(|extra| extra.contains_key(SANDBOX))
 }
 
-/// What the rules say about a permission for something. The last one that matches wins; none means ask.
+/// Returns the action of the last rule that matches, or `Ask` if none does.
 pub fn evaluate<'a>(rules: impl Iterator<Item = &'a Rule>, permission: &str, pattern: &str) -> Action {
     rules
         .filter(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
@@ -69,7 +69,7 @@ pub fn evaluate<'a>(rules: impl Iterator<Item = &'a Rule>, permission: &str, pat
         .map_or(Action::Ask, |rule| rule.action)
 }
 
-/// Whether a pattern matches the whole of a text: `*` stands for anything, `?` for one character. `ls *` also
+/// Returns true if a pattern matches a whole text: `*` stands for anything, `?` for one character. `ls *` also
 /// matches a bare `ls`.
 pub fn matches(pattern: &str, text: &str) -> bool {
     if pattern.strip_suffix(" *").is_some_and(|bare| glob(bare, text)) {
@@ -78,8 +78,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     glob(pattern, text)
 }
 
-/// Takes the shortest match for each star and comes back to the newest one when that fails, which is enough:
-/// what an earlier star could give, the newest can take.
+/// Takes the shortest match for each star and backtracks only to the newest star. That is enough, because the
+/// newest star can match whatever an earlier one could give up.
 fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_see_of_a_confined_rule() {
+    fn clients_see_the_sandbox_of_a_confined_rule() {
         let rules = defaults();
         let rule = rules.iter().find(|rule| rule.pattern == "git log *").unwrap();
         let expected = serde_json::json!({

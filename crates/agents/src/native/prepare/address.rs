@@ -1,4 +1,4 @@
-//! The addresses of attachments. Pure.
+//! The URLs of attachments. Pure.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use base64::engine::{DecodePaddingMode, general_purpose};
 use reqwest::Url;
 use workspace::files::{MAX_LINES, Window};
 
-/// Base64 as clients write it, with or without what fills it up.
+/// Base64 with or without padding, because clients write both.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Where an attachment is.
+/// The location of an attachment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Address<'a> {
-    /// In the address itself.
+    /// In the URL itself.
     Data(Data<'a>),
     /// In a file of this machine, or some lines of one.
     File(PathBuf, Option<Window>),
-    /// Somewhere in the web.
+    /// On the web. The server does not read it.
     Web,
 }
 
-/// What a `data:` address holds.
+/// The contents of a `data:` URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Data<'a> {
     base64: bool,
@@ -33,42 +33,42 @@ pub(super) struct Data<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// Reads an address, or says what is wrong with it.
+    /// Parses a URL. The error describes the fault.
     pub(super) fn parse(url: &'a str) -> Result<Self, String> {
         if let Some(rest) = url.strip_prefix("data:") {
-            let (head, content) = rest.split_once(',').ok_or("its data: address has no comma")?;
+            let (head, content) = rest.split_once(',').ok_or("its data: URL has no comma")?;
             return Ok(Self::Data(Data { base64: head.ends_with(";base64"), content }));
         }
-        let parsed = Url::parse(url).map_err(|error| format!("its address cannot be read ({error})"))?;
+        let parsed = Url::parse(url).map_err(|error| format!("its URL is invalid ({error})"))?;
         match parsed.scheme() {
             "http" | "https" => Ok(Self::Web),
             "file" => {
-                let path = parsed.to_file_path().map_err(|()| "its address names no file of this machine")?;
+                let path = parsed.to_file_path().map_err(|()| "its URL names no file of this machine")?;
                 Ok(Self::File(path, window(&parsed)))
             }
-            other => Err(format!("an address has to begin with data:, file: or https:, not with {other}:")),
+            other => Err(format!("its URL must begin with data:, file: or https:, not with {other}:")),
         }
     }
 }
 
 impl Data<'_> {
-    /// How long it is in base64.
+    /// Returns the length in base64.
     pub(super) fn size(&self) -> usize {
         if self.base64 { self.content.len() } else { self.content.len().div_ceil(3).saturating_mul(4) }
     }
 
-    /// The text in it.
+    /// Decodes the contents as text.
     pub(super) fn text(&self) -> Result<String, String> {
         let plain = unescape(self.content);
         let bytes = if self.base64 {
-            BASE64.decode(&plain).map_err(|error| format!("its data: address is no base64 ({error})"))?
+            BASE64.decode(&plain).map_err(|error| format!("its data: URL is not valid base64 ({error})"))?
         } else {
             plain
         };
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The address with its content in base64, as models take it.
+    /// Returns the URL with its contents in base64, as models require.
     pub(super) fn embedded(&self, mime: &str) -> String {
         let content = unescape(self.content);
         if self.base64 {
@@ -78,7 +78,7 @@ impl Data<'_> {
     }
 }
 
-/// Which lines `?start=&end=` asks for, counted from 1 and both included.
+/// Returns the lines that `?start=&end=` selects, counted from 1, both included.
 fn window(url: &Url) -> Option<Window> {
     let number = |wanted: &str| {
         let mut pairs = url.query_pairs();
@@ -89,7 +89,7 @@ fn window(url: &Url) -> Option<Window> {
     Some(Window { offset, limit: limit.max(1) })
 }
 
-/// What `%41` and the like stand for.
+/// Decodes percent-encoding.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().iter();
     let mut plain = Vec::with_capacity(text.len());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_is_base64() {
+    fn embedded_data_is_base64() {
         let Ok(Address::Data(data)) = Address::parse("data:image/png,%00") else { panic!("no data") };
         assert_eq!((data.embedded("image/png").as_str(), data.size()), ("data:image/png;base64,AA==", 4));
     }

@@ -1,4 +1,4 @@
-//! Reading what is attached, within bounds and within what the agent may read.
+//! Reads attachments, within limits and within the agent's permissions.
 
 use std::path::{Path, PathBuf};
 
@@ -18,29 +18,29 @@ use crate::native::mcp::Content;
 use crate::native::permission::{Pattern, Permissions, Verdict, Wish};
 use crate::native::{Inner, agent, gate, limits, system, tools};
 
-/// Why something is not attached that nobody could read in time.
-const LATE: &str = "reading it takes too long";
+/// The error for an attachment that could not be read in time.
+const LATE: &str = "reading it timed out";
 
-/// What a file turns out to be.
+/// The kinds of files.
 enum Found {
     Text(Page),
     Media(Media),
     Directory(Listing),
 }
 
-/// Where attachments of one prompt are read.
+/// Reads the attachments of one prompt.
 pub(super) struct Desk<'a> {
     inner: &'a Inner,
     session: &'a Session,
     permissions: Permissions,
-    /// When nothing more is read.
+    /// The deadline for reading all attachments.
     deadline: Instant,
-    /// How much there is already of what is not text.
+    /// The size of the attachments so far that are not text, in base64.
     attached: usize,
 }
 
 impl<'a> Desk<'a> {
-    /// For an agent that is known here: the rules of no other say what it may read.
+    /// Fails if the agent is unknown: the rules of another agent must not decide what it may read.
     pub(super) fn new(
         inner: &'a Inner,
         session: &'a Session,
@@ -77,7 +77,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Something that an MCP server has to read.
+    /// Reads a resource of an MCP server.
     async fn resource(&mut self, file: FilePart) -> Result<Piece, String> {
         let contents = match self.fetch(&file).await {
             Ok(contents) => contents,
@@ -103,12 +103,12 @@ impl<'a> Desk<'a> {
         Ok(Piece { told, bodies: found.into_iter().map(PartInputBody::File).collect(), warning: None })
     }
 
-    /// What a server says to the address that a resource names, if the agent may read it without asking.
+    /// Gets a resource from its server, if the agent may read it without asking.
     async fn fetch(&self, file: &FilePart) -> Result<Vec<Content>, String> {
         let source = file.source.as_ref();
         let named = |key: &str| Some(source?.get(key)?.as_str()?.to_owned());
         let (Some(server), Some(uri)) = (named("clientName"), named("uri")) else {
-            return Err("its source has to name the MCP server (clientName) and the address (uri)".to_owned());
+            return Err("its source must name the MCP server (clientName) and the resource (uri)".to_owned());
         };
         self.refuse_closed(&uri).await?;
         self.permit(&reading(format!("mcp:{server}:{uri}")))?;
@@ -118,7 +118,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Refuses an address that names a closed file: a server that reads it for us would show it all the same.
+    /// Refuses a URI that names a closed file: an MCP server that reads it would expose it.
     async fn refuse_closed(&self, uri: &str) -> Result<(), String> {
         let Ok(Address::File(path, _)) = Address::parse(uri) else { return Ok(()) };
         let closed = self.inner.options.tools.closed.clone();
@@ -128,7 +128,7 @@ impl<'a> Desk<'a> {
         checked.await?.map_err(|error| error.to_string())
     }
 
-    /// As much of a text as a tool would show.
+    /// Cuts a text to the length that a tool would show.
     fn shortened(&self, text: String) -> String {
         match output::cut(&text, self.inner.options.tools.output, End::Head) {
             Some(cut) => format!("{}\n\n[The rest of {} bytes is left out.]", cut.shown, text.len()),
@@ -136,7 +136,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// A file of this machine.
+    /// Reads a file of this machine.
     async fn local(
         &mut self,
         file: FilePart,
@@ -177,7 +177,7 @@ impl<'a> Desk<'a> {
         Ok(Piece::told(told, PartInputBody::File(part)))
     }
 
-    /// Where a path leads, if the agent may look there without asking.
+    /// Resolves a path, if the agent may read it without asking.
     async fn locate(&self, path: &Path) -> Result<Place, String> {
         let directory = PathBuf::from(&self.session.directory);
         let top = PathBuf::from(system::worktree(self.session));
@@ -202,19 +202,19 @@ impl<'a> Desk<'a> {
         Ok(place)
     }
 
-    /// Whether the agent may do something without asking.
+    /// Fails unless the rules allow it without asking.
     fn permit(&self, wish: &Wish) -> Result<(), String> {
         match self.permissions.judge(wish) {
             Verdict::Allowed | Verdict::Confined => Ok(()),
             Verdict::Ask => Err(format!(
-                "the rules say to ask before it is read ({}); the agent can read it with its tool, and will ask",
+                "the rules require asking before it is read ({}); the agent can read it with its own tool, which asks",
                 wish.permission
             )),
-            Verdict::Denied(_) => Err(format!("the rules say that it may not be read ({})", wish.permission)),
+            Verdict::Denied(_) => Err(format!("the rules deny reading it ({})", wish.permission)),
         }
     }
 
-    /// Counts what no model reads as text.
+    /// Counts the size of an attachment that is not text.
     fn weigh(&mut self, name: &str, size: usize) -> Result<(), String> {
         if size > self.most() {
             return Err(too_large(name, size, self.most()));
@@ -223,7 +223,7 @@ impl<'a> Desk<'a> {
         if self.attached > limits::ATTACHED {
             let most = limits::ATTACHED;
             return Err(format!(
-                "what is attached to the prompt is too large: more than {most} bytes in base64"
+                "the prompt's attachments together are too large: more than {most} bytes in base64"
             ));
         }
         Ok(())
@@ -234,7 +234,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// The wish to read something.
+/// The permission to read a subject.
 fn reading(what: String) -> Wish {
     Wish {
         permission: "read".into(),
@@ -244,13 +244,13 @@ fn reading(what: String) -> Wish {
     }
 }
 
-/// Whether it is something an MCP server offers.
+/// Returns true if it is a resource of an MCP server.
 fn is_resource(file: &FilePart) -> bool {
     let kind = file.source.as_ref().and_then(|source| source.get("type")).and_then(Value::as_str);
     kind == Some("resource")
 }
 
-/// Something in the web. Providers fetch pictures and documents themselves; text is left to the agent.
+/// An attachment on the web. Providers fetch pictures and documents themselves; text is left to the agent.
 fn web(file: FilePart) -> Piece {
     let told = is_text(&file.mime)
         .then(|| format!("The user attached {}. It was not fetched; do so if it matters.", file.url));
@@ -259,11 +259,11 @@ fn web(file: FilePart) -> Piece {
 
 fn too_large(name: &str, size: usize, most: usize) -> String {
     format!(
-        "{name} is too large to be attached: {size} bytes in base64, and at most {most} are sent; make it smaller"
+        "{name} is too large to be attached: {size} bytes in base64, the limit is {most}; attach a smaller file"
     )
 }
 
-/// What a path leads to. Blocks.
+/// Reads a path. Blocks.
 fn look(path: &Path, window: Window) -> Result<Found, files::Error> {
     if path.is_dir() {
         return files::list(path).map(Found::Directory);
@@ -274,14 +274,14 @@ fn look(path: &Path, window: Window) -> Result<Found, files::Error> {
     files::read(path, window).map(Found::Text)
 }
 
-/// Waits for something that blocks, but not for ever: a share whose server is gone answers nobody.
+/// Waits for blocking work until the deadline, because a network share whose server is gone never answers.
 async fn within<T: Send + 'static>(
     deadline: Instant,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     match timeout_at(deadline, spawn_blocking(work)).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(format!("reading it broke ({error})")),
+        Ok(Err(error)) => Err(format!("reading it failed ({error})")),
         Err(_) => Err(LATE.to_owned()),
     }
 }
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_waits_for_a_share_that_does_not_answer() {
+    async fn a_share_that_does_not_answer_is_not_waited_for() {
         let (answer, share) = mpsc::channel::<()>();
         let read = within(Instant::now() + Duration::from_millis(20), move || share.recv());
         assert_eq!(read.await.unwrap_err(), LATE);

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A project with these files in it. Relative paths start in its directory `work`.
+/// Creates a project with these files. Relative paths start in its directory `work`.
 fn project(files: &[&str]) -> (TempDir, Root) {
     let outer = TempDir::new().unwrap();
     let top = outer.path().canonicalize().unwrap();

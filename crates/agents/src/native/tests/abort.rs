@@ -1,4 +1,4 @@
-//! Stopping a turn, wherever it is: promptly, once, and with nothing left running.
+//! Aborts in every phase of a turn: prompt, reported once, and with nothing left running.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::harness::World;
 
-/// Starts a turn, waits for a moment in it, stops it, and answers how long stopping took.
+/// Starts a turn, waits for a moment in it, aborts it, and returns how long the abort took.
 async fn stopped_at(
     world: &mut World,
     model: &str,
@@ -89,7 +89,7 @@ async fn while_a_command_runs() {
         },
         _ => None,
     };
-    // Processes do not know of a paused clock, so how long it takes is not measured here.
+    // A paused clock does not stop processes, so the duration is not measured here.
     let (session, _) = stopped_at(&mut world, "sleeper", |body| process(body).is_some()).await;
     let id = world.seen.iter().find_map(|event| process(&event.body)).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", id.trim())).exists());

@@ -1,4 +1,4 @@
-//! Stopping three hundred turns at random moments: each becomes idle, leaves nothing running, and leaves a
+//! Aborts three hundred turns at random moments: each becomes idle, leaves nothing running, and leaves a
 //! conversation that any provider accepts.
 
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::processes::marked;
 use crate::native::history::History;
 use crate::native::{Options, built_in, context};
 
-/// How many turns are stopped.
+/// The number of aborted turns.
 const TURNS: u64 = 300;
 
-/// How many of them go on at the same time.
+/// The number of turns that run at the same time.
 const TOGETHER: usize = 6;
 
-/// When stopping counts as hanging. That it takes less than a second is a matter of the engine's patience, which is
-/// tested with a clock of its own; how long the machine takes on top says something about the machine.
+/// The timeout of an abort. The engine's grace period keeps it below a second, which a test with its own clock
+/// covers; this limit only catches hangs, because the machine's load adds to the real duration.
 const HANGS: Duration = Duration::from_mins(1);
 
-/// What is going on when the turn is stopped.
+/// The phase of the turn when it is aborted.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Text,
@@ -50,7 +50,7 @@ impl Dice {
     }
 }
 
-/// A tree of processes that do not want to end: they ignore being asked, and one leaves its group and session.
+/// Starts a tree of processes that resist being ended: they ignore signals, and one leaves its group and session.
 fn stubborn(mark: &str) -> String {
     let deaf = "trap '' TERM INT HUP;";
     format!(
@@ -84,7 +84,7 @@ fn options(place: Place) -> Options {
     Options { agents: built_in(rules), ..Options::default() }
 }
 
-/// Whether the turn has come to where it is to be stopped.
+/// Returns true if the turn has reached the phase in which it is aborted.
 fn arrived(place: Place, body: &EventBody) -> bool {
     match (place, body) {
         (Place::Text, EventBody::PartDelta(_)) | (Place::Permission, EventBody::PermissionAsked(_)) => true,
@@ -98,7 +98,7 @@ fn arrived(place: Place, body: &EventBody) -> bool {
     }
 }
 
-/// Stops one turn.
+/// Aborts one turn.
 async fn stop(number: u64) {
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (number + 1).wrapping_mul(0xD129_0CD2_25B1_91E5));
     dice.below(1);
@@ -108,7 +108,7 @@ async fn stop(number: u64) {
     let session = world.session().await;
     let name = format!("{place:?}").to_lowercase();
     world.submit(&session, &name, "please").await;
-    // Most are stopped where they are meant to be, some on the way there.
+    // Most turns are aborted in their phase, some on the way there.
     if dice.below(4) > 0 {
         world.until(|body| arrived(place, body)).await;
         let runs = matches!(place, Place::Command | Place::Subagent);
@@ -121,7 +121,7 @@ async fn stop(number: u64) {
     sleep(Duration::from_millis(dice.below(60))).await;
     let stopped = timeout(HANGS, world.sessions.abort(&session.id)).await;
     stopped.unwrap_or_else(|_| panic!("turn {number} in {place:?} does not stop")).unwrap();
-    // Whoever is told that the turn was stopped finds it stopped.
+    // When the abort call returns, the turn has ended.
     assert!(world.sessions.statuses(None).await.unwrap().is_empty(), "turn {number} in {place:?} is busy");
     let left = marked(&format!("BATON_TEST_MARK={mark}"));
     assert!(left.is_empty(), "turn {number} in {place:?} left {left:?} running");
@@ -135,7 +135,7 @@ async fn stop(number: u64) {
     assert!(!world.project.path().join("never").exists());
 }
 
-/// Ended as aborted, with nothing open and an answer to every call.
+/// Asserts that the turn ended as aborted, with nothing open and a result for every call.
 async fn check(world: &World, session: &Session, number: u64) {
     assert_eq!(world.end(session), EndReason::Aborted, "turn {number}");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What comes with a prompt: files that are read when it is said, and mentions of agents.
+//! Attachments of a prompt: files that are read when it is submitted, and mentions of agents.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::native::{Options, built_in};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
-/// What a prompt with these parts became.
+/// A prompt with attachments, as it was stored and sent.
 struct Said {
     world: World,
     session: Session,
     message: MessageWithParts,
-    /// What the model was told.
+    /// The conversation that the model received.
     told: String,
 }
 
 impl Said {
-    /// The parts in short.
+    /// Returns the parts in a short form.
     fn parts(&self) -> Vec<String> {
         let directory = self.world.home().directory;
         let part = |body: &PartBody| match body {
@@ -53,7 +53,7 @@ fn prompt(parts: &Value) -> PromptInput {
         .unwrap()
 }
 
-/// Says something with attachments in a project with these files.
+/// Submits a prompt with these parts in a project with these files.
 async fn say(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> Said {
     let puppet = Puppet::default();
     let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
@@ -92,7 +92,7 @@ async fn a_text_file_is_told_as_the_read_tool_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_attached_stays_as_it_was_when_it_was_said() {
+async fn an_attachment_keeps_its_contents_at_the_time_of_the_prompt() {
     let mut said =
         say(&[("a.txt", b"before\n")], |at| json!([file("text/plain", format!("{at}/a.txt"))])).await;
     fs::write(said.world.project.path().join("a.txt"), "after\n").unwrap();
@@ -127,7 +127,7 @@ async fn directories_pictures_and_data_are_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
+async fn a_failed_attachment_is_reported_and_the_prompt_goes_on() {
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "a secret").unwrap();
     let outside = format!("file://{}", outside.path().canonicalize().unwrap().display());
@@ -148,19 +148,19 @@ async fn what_cannot_be_attached_is_told_and_the_prompt_goes_on() {
     assert_eq!(parts.len(), 8, "{parts:?}");
     for (part, why) in parts.iter().zip([
         "File not found",
-        "the rules say to ask before it is read (read)",
+        "the rules require asking before it is read (read)",
         "binary",
         "it belongs to Baton's own data, to the keys of an agent, or to the kernel",
-        "the rules say to ask before it is read (external_directory)",
+        "the rules require asking before it is read (external_directory)",
         "not with gopher:",
-        "no base64",
+        "not valid base64",
         "MCP",
     ]) {
-        assert!(part.contains("could not be attached: ") && part.contains(why), "{part} / {why}");
+        assert!(part.contains("cannot attach ") && part.contains(why), "{part} / {why}");
         assert!(!part.contains("secret"), "{part}");
     }
     assert_eq!(said.warnings().len(), 8);
-    assert!(said.told.contains("could not be attached"), "{}", said.told);
+    assert!(said.told.contains("cannot attach"), "{}", said.told);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn a_file_of_a_gigabyte_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_model_takes_refuses_the_prompt() {
+async fn an_attachment_too_large_for_any_model_refuses_the_prompt() {
     let world = World::new().await;
     let session = world.session().await;
     let picture = |size: usize| file("image/png", format!("data:image/png;base64,{}", "A".repeat(size)));
@@ -188,7 +188,7 @@ async fn what_no_model_takes_refuses_the_prompt() {
     let error = refused(json!([picture(ATTACHMENT + 1)])).await;
     assert!(error.starts_with("it is too large to be attached: 5242881 bytes in base64"), "{error}");
     let error = refused(json!(vec![picture(ATTACHMENT); 5])).await;
-    assert!(error.contains("is too large: more than"), "{error}");
+    assert!(error.contains("are too large: more than"), "{error}");
     let path = world.project.path().join("a.png");
     fs::write(&path, PNG).unwrap();
     fs::File::options().append(true).open(&path).unwrap().set_len(1 << 30).unwrap();
@@ -221,6 +221,6 @@ async fn a_mention_is_explained_and_allows_the_subagent() {
         ("ask @explore and @nobody", "@explore", "@nobody")
     );
     assert!(told.contains("subagent_type \"explore\""), "{told}");
-    assert_eq!(said.warnings(), ["@nobody was not called: there is no such subagent"]);
+    assert_eq!(said.warnings(), ["@nobody is not a subagent, so it was not called"]);
     assert!(matches!(&said.world.tools(&said.session).await[0], protocol::ToolState::Completed(_)));
 }

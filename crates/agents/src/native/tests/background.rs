@@ -14,7 +14,8 @@ fn task(about: usize) -> Value {
     json!({ "description": "look", "prompt": format!("look at {about}"), "subagent_type": "general", "background": true })
 }
 
-/// A parent and a child in its background, both of which wait for a person. So it is certain who asks the model next.
+/// A parent and a child in its background that both wait for a permission, so that the order of their model calls
+/// is determined.
 async fn both_waiting(replies: impl IntoIterator<Item = Reply>) -> (World, Session, [PermissionId; 2]) {
     let command = |text: &str| json!({ "command": text, "description": "test" });
     let begin = [
@@ -47,7 +48,7 @@ async fn refuse(world: &World, id: &PermissionId) {
     reply.await.unwrap();
 }
 
-/// Waits until a session's model has said this.
+/// Waits until a session's model has written this text.
 async fn until_said(world: &mut World, session: &Session, text: &str) {
     let id = session.id.clone();
     let said = |body: &EventBody| match body {
@@ -57,7 +58,7 @@ async fn until_said(world: &mut World, session: &Session, text: &str) {
     world.until(said).await;
 }
 
-/// Everything that was said to a session's model and that no person wrote.
+/// Returns all text for a session's model that the user did not write.
 async fn told(world: &World, session: &Session) -> Vec<String> {
     let messages = world.messages(session).await;
     let synthetic = messages

@@ -1,4 +1,4 @@
-//! Whole turns with tools that a plugin brings along.
+//! Whole turns with tools that a plugin provides.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::native::{
     BroughtCall, BroughtOutput, BroughtTool, Counter, Options, ToolOptions, Toolbox, built_in,
 };
 
-/// Says what it was called with, after asking for a permission if it is told to.
+/// Returns its arguments, after asking for a permission if they say so.
 #[derive(Debug)]
 struct Echo;
 

@@ -1,4 +1,4 @@
-//! Money, tokens, steps and minutes that run out.
+//! Budgets of cost, tokens, steps and minutes that are used up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn busy() -> Puppet {
     )
 }
 
-/// A turn; answers how it ended and what the person is told.
+/// Runs a turn and returns its end and the message for the user.
 async fn turn(budget: Value, puppet: &Puppet) -> (World, Session, EndReason, String) {
     let mut world = World::around(Arc::new(puppet.clone()), options(budget)).await;
     let session = world.turn("small", Person::Agrees).await;
@@ -150,7 +150,7 @@ async fn a_last_word_may_pass_the_mark() {
     drop(session);
 }
 
-/// Prompts that wait for one another in one turn; how each ended.
+/// Submits prompts that are queued in one turn. Returns the end of each.
 async fn queued(budget: Value, puppet: &Puppet, prompts: usize) -> Vec<EndReason> {
     let mut world = World::around(Arc::new(puppet.clone()), options(budget)).await;
     let session = world.session().await;

@@ -1,4 +1,4 @@
-//! Slash commands and command lines of a person, in whole turns.
+//! Slash commands and shell commands of the user, in whole turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn line(command: &str) -> ShellInput {
     serde_json::from_value(json!({ "agent": "build", "command": command, "model": model })).unwrap()
 }
 
-/// Runs a command to the end while somebody answers what is asked.
+/// Runs a command to its end, with the user's answers to permission requests.
 async fn run(world: &mut World, session: &Session, input: CommandInput, person: Person) -> MessageWithParts {
     let sessions = world.sessions.clone();
     let id = session.id.clone();
@@ -72,7 +72,7 @@ async fn a_command_is_a_turn_that_says_so_before_it_is_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_nobody_knows_is_refused_with_those_there_are() {
+async fn an_unknown_command_is_refused_with_the_known_ones() {
     let commands = templates(&[("fix", "x"), ("test", "x")]);
     let world = World::commanded(Arc::new(Puppet::default()), Options::default(), commands).await;
     let session = world.session().await;

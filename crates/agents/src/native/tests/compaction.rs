@@ -28,7 +28,7 @@ fn list(id: &str) -> Reply {
     Reply::call(id, "list", json!({}))
 }
 
-/// From the first step on.
+/// The events from the first step on.
 fn story(world: &World, session: &Session) -> String {
     let story = world.story(&session.id);
     let start = story.find("asst").unwrap();
@@ -185,7 +185,7 @@ async fn a_step_that_fits_again_starts_the_count_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_no_summaries_gets_the_error() {
+async fn without_automatic_compaction_the_turn_ends_with_the_error() {
     let off = Compaction { auto: Some(false), ..Compaction::default() };
     let puppet = Puppet::new([list("c1").using(90_000, 1), Reply::overflow()]);
     let mut world = World::around(Arc::new(puppet.clone()), options(off)).await;
@@ -196,7 +196,7 @@ async fn who_wants_no_summaries_gets_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_can_ask_for_a_summary() {
+async fn a_user_can_ask_for_a_summary() {
     let puppet = Puppet::default();
     let mut world = world(&puppet).await;
     let session = world.turn("small", Person::Agrees).await;
@@ -229,7 +229,7 @@ async fn a_summary_of_nothing_is_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_for_a_summary_waits_until_the_answer_is_there() {
+async fn a_request_for_a_summary_waits_for_the_running_answer() {
     let puppet = Puppet::new([list("c1"), Reply::text("Done.")]);
     let mut world = world(&puppet).await;
     let session = world.session().await;
@@ -244,7 +244,7 @@ async fn a_wish_for_a_summary_waits_until_the_answer_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_newest_is_kept_as_it_was_and_the_next_summary_knows_the_first() {
+async fn the_tail_is_kept_and_the_next_summary_includes_the_first() {
     let long = "x".repeat(40_000);
     let puppet = Puppet::new([
         Reply::text(&long),
@@ -282,7 +282,7 @@ async fn a_smaller_model_gets_a_summary_first() {
     let puppet = Puppet::new([Reply::text("Hello.").using(90_000, 10)]);
     let mut world = world(&puppet).await;
     let session = world.turn("unlisted", Person::Agrees).await;
-    assert!(puppet.asked(Purpose::Compaction).is_empty(), "nobody knows how much fits into it");
+    assert!(puppet.asked(Purpose::Compaction).is_empty(), "the size of its context is unknown");
     world.submit(&session, "small", "now you").await;
     world.until_idle(&session, Person::Agrees).await;
     insta::assert_snapshot!(puppet.heard()[1], @r"
@@ -350,7 +350,8 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
     let mut world = World::around(Arc::new(puppet.clone()), options(prune)).await;
     std::fs::write(world.project.path().join("big"), "a line of text\n".repeat(1_900)).unwrap();
     let session = world.turn("large", Person::Agrees).await;
-    // Seven thousand tokens are not enough; put much more into the same output. The model takes any number of them.
+    // Seven thousand tokens are not enough for pruning, so the same output is made much longer. This model has no
+    // limit.
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     let mut part =
         messages[1].parts.iter().find(|part| matches!(part.body, PartBody::Tool(_))).unwrap().clone();
@@ -409,7 +410,7 @@ async fn a_prompt_that_waited_through_a_summary_is_heard_where_it_is_answered() 
     ");
 }
 
-/// A summary and a prompt that both join a running turn, in this order or the other.
+/// Submits a request for a summary and a prompt that both join a running turn, in this order or the other.
 async fn joined_together(summary_first: bool) -> (Puppet, World, Session) {
     let puppet = Puppet::new([
         Reply::text("Hello."),

@@ -1,4 +1,4 @@
-//! Commands that run without a question: real bash and real git, in a repository that tries to get more out of them.
+//! Commands that run without a question: real bash and real git, in a repository that tries to make them do more.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,14 +16,14 @@ fn bash(command: &str) -> (&'static str, Value) {
     ("bash", json!({ "command": command }))
 }
 
-/// What a person sets up beforehand, without any restriction.
+/// Runs a line of the test's set-up, without any restriction.
 async fn shell(directory: &Path, line: &str) {
     let spec = Spec::shell(line, directory, Duration::from_mins(1));
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0), "{line}: {}", done.output.text());
 }
 
-/// Runs lines in a project that was set up with another; the person refuses whatever is asked.
+/// Sets up a project and runs lines in it; the user refuses every permission request.
 async fn run(setup: &str, lines: &[&str]) -> (World, EndReason, Vec<ToolState>) {
     let calls: Vec<(&str, Value)> = lines.iter().map(|line| bash(line)).collect();
     let mut world = World::with(named("calls", &calls), Options::default()).await;
@@ -143,6 +143,6 @@ echo y >x && git config filter.odd.clean env
     let (_world, end, tools) = run(setup, &["git diff"]).await;
     assert_eq!(end, EndReason::Completed);
     let shown = output(&tools[0]);
-    // Cargo sets this one for tests; it stands for everything that is not known to be needed.
+    // Cargo sets this one for tests; it stands for all variables that are not on the list.
     assert!(shown.contains("PATH=") && !shown.contains("CARGO_MANIFEST_DIR"), "{shown}");
 }

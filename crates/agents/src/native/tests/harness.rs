@@ -1,5 +1,5 @@
-//! A world for tests: a project in a temporary directory, an engine around the native loop, and somebody who watches
-//! and answers.
+//! A test environment: a project in a temporary directory, an engine with the native loop, and a client that
+//! records events and answers requests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ use crate::Roster;
 use crate::native::{Native, Options, built_in};
 use crate::published::Published;
 
-/// What the person in front of the session does when asked.
+/// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Person {
     Agrees,
@@ -82,7 +82,7 @@ impl Runners for OneRunner {
     }
 }
 
-/// A clock that moves one millisecond with every look.
+/// A clock that advances by one millisecond with every reading.
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {
@@ -91,7 +91,7 @@ impl Clock for Ticking {
     }
 }
 
-/// No jitter, so that waits are the same in every run.
+/// No jitter, so that retry delays are the same in every run.
 struct Zeros;
 
 impl Random for Zeros {
@@ -109,23 +109,23 @@ impl World {
         Self::around(Arc::new(Demo::new(scenarios)), options).await
     }
 
-    /// A world with this model in it.
+    /// Creates an environment with this model.
     pub(super) async fn around(model: Arc<dyn Model>, options: Options) -> Self {
         Self::made_of(model, options, Vec::new(), Limits::default()).await
     }
 
-    /// The same with slash commands.
+    /// Creates an environment with slash commands.
     pub(super) async fn commanded(model: Arc<dyn Model>, options: Options, commands: Vec<Command>) -> Self {
         Self::made_of(model, options, commands, Limits::default()).await
     }
 
-    /// The usual world, whose engine has other bounds.
+    /// Creates an environment with the demo model and other engine limits.
     pub(super) async fn bounded(limits: Limits) -> Self {
         let demo = Demo::new(Scenarios::built_in().unwrap());
         Self::made_of(Arc::new(demo), Options::default(), Vec::new(), limits).await
     }
 
-    /// The same with all that can be chosen.
+    /// Creates an environment with all settings.
     pub(super) async fn made_of(
         model: Arc<dyn Model>,
         options: Options,
@@ -135,7 +135,7 @@ impl World {
         Self::shaped(model, options, commands, limits, NoHooks::shared()).await
     }
 
-    /// The same with somebody who shapes what happens.
+    /// Creates an environment with hooks.
     pub(super) async fn hooked(model: Arc<dyn Model>, options: Options, hooks: Arc<dyn Hooks>) -> Self {
         Self::shaped(model, options, Vec::new(), Limits::default(), hooks).await
     }
@@ -162,7 +162,7 @@ impl World {
         Self::on(project, OneRunner(native, commands, hooks), undo, memory, bus, clock, limits).await
     }
 
-    /// The server is killed and started again.
+    /// Kills the server and starts it again.
     pub(super) async fn restart(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
@@ -207,7 +207,7 @@ impl World {
         Self { sessions, project, native, memory, published, seen: Vec::new() }
     }
 
-    /// Where the project is.
+    /// Returns the project's directory.
     pub(super) fn home(&self) -> Home {
         let directory = self.project.path().canonicalize().unwrap().to_string_lossy().into_owned();
         Home { directory, project: "global".into(), path: String::new() }
@@ -223,7 +223,7 @@ impl World {
         self.sessions.submit(&session.id, input).await.unwrap();
     }
 
-    /// A whole turn in a new session.
+    /// Runs a whole turn in a new session.
     pub(super) async fn turn(&mut self, model: &str, person: Person) -> Session {
         let session = self.session().await;
         self.submit(&session, model, "please").await;
@@ -231,7 +231,7 @@ impl World {
         session
     }
 
-    /// The next thing that is published.
+    /// Waits for the next published event and records it.
     pub(super) async fn next(&mut self) -> EventBody {
         let event = self.published.next(Duration::from_hours(3)).await;
         self.seen.push(event.clone());
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Answers whatever is asked until the session is idle.
+    /// Answers permission requests and questions until the session is idle.
     pub(super) async fn until_idle(&mut self, session: &Session, person: Person) {
         loop {
             match self.next().await {
@@ -281,7 +281,7 @@ impl World {
         self.sessions.messages(&session.id, Page::default()).await.unwrap()
     }
 
-    /// Every tool part of a session, in order.
+    /// Returns every tool part of a session, in order.
     pub(super) async fn tools(&self, session: &Session) -> Vec<ToolState> {
         let parts = self.messages(session).await.into_iter().flat_map(|message| message.parts);
         parts
@@ -292,7 +292,7 @@ impl World {
             .collect()
     }
 
-    /// How the session's turn ended, which is said exactly once.
+    /// Returns the end of the session's turn, and asserts that it was published exactly once.
     pub(super) fn end(&self, session: &Session) -> EndReason {
         let ends: Vec<EndReason> = self
             .seen
@@ -309,7 +309,7 @@ impl World {
         ends[0]
     }
 
-    /// What was published about a session, in short words.
+    /// Returns the published events of a session in a short form.
     pub(super) fn story(&self, session: &SessionId) -> String {
         let mut story = String::new();
         let mut deltas = 0;
@@ -323,7 +323,7 @@ impl World {
                 writeln!(story, "delta x{deltas}").unwrap();
                 deltas = 0;
             }
-            // How often a running tool shows its progress is a matter of time.
+            // The number of progress updates of a running tool depends on timing.
             if let EventBody::PartUpdated(it) = &event.body
                 && matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
                 && !running.insert(it.part.id.clone())
@@ -341,7 +341,7 @@ impl World {
 
 fn word(body: &EventBody) -> Option<String> {
     Some(match body {
-        // These come at their own pace and say nothing about the order of a turn.
+        // The timing of these events varies and does not matter for the order of a turn.
         EventBody::SessionUpdated(_) | EventBody::SessionCreated(_) => return None,
         EventBody::SessionStatus(it) => match &it.status {
             SessionStatus::Idle { reason, .. } => format!("IDLE({})", reason.map_or("-", EndReason::as_str)),

@@ -1,4 +1,4 @@
-//! Turns that plugins shape, at every place where they may.
+//! Turns with hooks, at every hook point.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use super::mcp::peer::Peer;
 use super::puppet::{Puppet, Reply};
 use crate::native::{Options, built_in};
 
-/// Wants one thing, and leaves a trace wherever it is called.
+/// Uses the wanted hooks, and records each call.
 struct Shaper {
     wanted: Vec<HookPoint>,
     asked: Mutex<Vec<String>>,
@@ -195,7 +195,7 @@ fn calls(tool: &str, input: serde_json::Value) -> Puppet {
     Puppet::new([Reply::call("c1", tool, input), Reply::text("done")])
 }
 
-/// A turn whose prompt hands a task to a subagent.
+/// Runs a turn whose prompt gives a task to a subagent.
 async fn hand_out(world: &mut World, prompt: &str) -> Session {
     let session = world.session().await;
     let task = json!({ "type": "subtask", "prompt": prompt, "description": "Look", "agent": "general" });

@@ -1,4 +1,4 @@
-//! What becomes of output that is too long.
+//! Tool output that is too long for a model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::harness::{Person, World};
 use super::tools::{calling, output};
 use crate::native::{Options, Skill, ToolOptions, built_in};
 
-/// What calls answered when little is shown and the rest is kept in `shelf`.
+/// Makes calls with small output limits and returns their states. `shelf` stores the whole outputs.
 async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
@@ -28,7 +28,7 @@ async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (World, Vec<Tool
     (world, tools)
 }
 
-/// The file that a call's whole output is in.
+/// Returns the file with the whole output of a call.
 fn kept(state: &ToolState) -> Option<PathBuf> {
     let ToolState::Completed(state) = state else { panic!("{state:?}") };
     state.metadata.get("outputPath").map(|path| PathBuf::from(path.as_str().unwrap()))
@@ -42,7 +42,7 @@ fn numbers(count: usize) -> String {
 async fn a_command_shows_its_end_and_keeps_everything() {
     let directory = TempDir::new().unwrap();
     let shelf = directory.path().canonicalize().unwrap();
-    // The first fits in memory and is only too long to be shown, the second is neither.
+    // The first fits in memory but not into the limits, the second exceeds both.
     for count in [100, 100_000] {
         let (_, tools) = made(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
         let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
@@ -51,7 +51,8 @@ async fn a_command_shows_its_end_and_keeps_everything() {
         assert_eq!(fs::read_to_string(&path).unwrap(), numbers(count));
         assert_eq!(state.metadata["truncated"], true);
         let shown = &state.output;
-        let opening = format!("...{} lines truncated...\n\nAll of it is in {}", count - 19, path.display());
+        let opening =
+            format!("...{} lines truncated...\n\nThe whole output is in {}", count - 19, path.display());
         assert!(shown.starts_with(&opening), "{shown}");
         let end: String = (count - 18..=count).map(|number| number.to_string() + "\n").collect();
         assert!(shown.ends_with(&format!("\n\n{end}")), "{shown}");
@@ -59,7 +60,7 @@ async fn a_command_shows_its_end_and_keeps_everything() {
 }
 
 #[tokio::test]
-async fn what_was_kept_can_be_read_without_asking() {
+async fn stored_output_can_be_read_without_asking() {
     let directory = TempDir::new().unwrap();
     let shelf = directory.path().canonicalize().unwrap();
     let path = Shelf::new(&shelf).keep("before", &numbers(5)).unwrap();
@@ -76,10 +77,10 @@ async fn what_was_kept_can_be_read_without_asking() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_keep_it_the_rest_is_gone_and_that_is_said() {
+async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
     let (_, tools) = made(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
-    assert!(output(&tools[0]).contains("The rest was not kept"), "{}", output(&tools[0]));
+    assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]
@@ -101,7 +102,10 @@ async fn other_tools_show_their_beginning() {
     let tools = world.tools(&session).await;
     let shown = output(&tools[0]);
     let expected = "<skill name=\"counting\">\n".to_owned() + numbers(19).trim_end();
-    assert!(shown.starts_with(&(expected + "\n\n...82 lines truncated...\n\nAll of it is in ")), "{shown}");
-    assert!(shown.contains("let a subagent go through it"), "{shown}");
+    assert!(
+        shown.starts_with(&(expected + "\n\n...82 lines truncated...\n\nThe whole output is in ")),
+        "{shown}"
+    );
+    assert!(shown.contains("let a subagent read it"), "{shown}");
     assert!(fs::read_to_string(kept(&tools[0]).unwrap()).unwrap().ends_with("\n100\n</skill>"));
 }

@@ -50,7 +50,7 @@ async fn a_patch_changes_several_files_and_shows_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_once_about_all_files() {
+async fn the_user_is_asked_once_about_all_files() {
     let rules = [Rule::new("edit", "*", Action::Ask)];
     let (world, end, _) = patched("gpt-5", PATCH, &rules, Person::Refuses).await;
     assert_eq!(end, EndReason::Blocked);

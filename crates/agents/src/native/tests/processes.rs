@@ -1,6 +1,6 @@
-//! Which processes there are, as `/proc` tells it.
+//! Lists processes through `/proc`.
 
-/// Processes that have `mark` in their environment or command line.
+/// Returns the processes that have `mark` in their environment or command line.
 pub(super) fn marked(mark: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     entries

@@ -1,4 +1,4 @@
-//! Files that decide what an agent may do are asked about, whatever allows edits in general.
+//! Changes of protected files are asked about, even where edits are allowed in general.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ fn patch(text: &str) -> (&'static str, Value) {
     ("apply_patch", json!({ "patchText": format!("*** Begin Patch\n{text}\n*** End Patch") }))
 }
 
-/// A world in which the user allows all edits.
+/// An environment in which the user allows all edits.
 async fn world(model: &str, calls: &[(&str, Value)]) -> World {
     let agents = built_in(&[Rule::new("edit", "*", Action::Allow)]);
     World::with(named(model, calls), Options { agents, ..Options::default() }).await

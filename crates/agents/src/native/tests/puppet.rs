@@ -1,4 +1,4 @@
-//! A model that does what a test tells it to, and remembers what it was asked.
+//! A scripted model that records its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use llm::catalogue::{Limit, Price};
 use llm::{Error, EventStream, Finish, Message, Model, ModelEvent, Purpose, Request, Usage, UserContent};
 use serde_json::Value;
 
-/// What one call is answered with.
+/// The response to one request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reply {
     events: Vec<ModelEvent>,
@@ -46,7 +46,7 @@ impl Reply {
         Self::refused(Error::Overflow { message: "prompt is too long".to_owned(), body: None })
     }
 
-    /// Says nothing for ever.
+    /// Sends no event and never ends.
     pub(super) fn silence() -> Self {
         Self { silent: true, ..Self::default() }
     }
@@ -68,8 +68,8 @@ impl Reply {
     }
 }
 
-/// The model. Steps are answered from its list, in order; then it says "ok". Of the model `small` 24,000 tokens are
-/// usable, at 2 a million in and 10 a million out; of others nothing is known.
+/// The model. It answers steps from its list, in order, and then with "ok". The model `small` has 24,000 usable
+/// tokens, at 2 per million in and 10 per million out; the limits and prices of other models are unknown.
 #[derive(Debug, Clone)]
 pub(super) struct Puppet(Arc<Strings>);
 
@@ -114,13 +114,13 @@ impl Puppet {
         self
     }
 
-    /// What it was asked for a purpose.
+    /// Returns the requests for a purpose.
     pub(super) fn asked(&self, purpose: Purpose) -> Vec<Request> {
         let asked = self.0.asked.lock().unwrap();
         asked.iter().filter(|request| request.purpose == purpose).cloned().collect()
     }
 
-    /// What the conversation was in each step, in short.
+    /// Returns the conversation of each step in a short form.
     pub(super) fn heard(&self) -> Vec<String> {
         self.asked(Purpose::Turn).iter().map(|request| short(&request.messages)).collect()
     }
@@ -159,7 +159,7 @@ impl Model for Puppet {
     }
 }
 
-/// A conversation in short: who said what.
+/// Returns a conversation in a short form, one line per message.
 pub(super) fn short(messages: &[Message]) -> String {
     let line = |message: &Message| match message {
         Message::User(content) => {

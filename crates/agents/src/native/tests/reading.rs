@@ -1,4 +1,4 @@
-//! What reading shows beyond lines: pictures, the instructions that lie beside a file, and skills.
+//! Further results of reading: pictures, instructions beside a file, and skills.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::native::{Options, Skill, ToolOptions};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
-/// A project with these files, and what calls in it answered.
+/// Makes calls in a project with these files and returns their states.
 async fn made(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
     let mut world = World::with(calling(calls), Options::default()).await;
     for (name, content) in files {
@@ -104,7 +104,7 @@ async fn a_skill_is_loaded_and_its_files_can_be_read() {
         "{}",
         output(&tools[2])
     );
-    // Looking there is fine, changing something there is not.
+    // Reading there is allowed, writing is not.
     assert_eq!(world.end(&session), EndReason::Blocked);
     assert_eq!(fs::read_to_string(&script).unwrap(), "echo\n");
 }

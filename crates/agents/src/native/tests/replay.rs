@@ -1,9 +1,8 @@
-//! What OpenCode was recorded doing, done again by the native loop: the same events in the same order, but for the
-//! differences that are listed here with their reasons.
+//! Replays recordings of OpenCode with the native loop: it publishes the same events in the same order, except for
+//! the differences that are listed here with their reasons.
 //!
 //! The model does what the recording's model did: it follows the demo's scenario of the same name, or the script in
-//! `scripts.json` where the demo's says something else. `docs/replay.md` shows the result; with `UPDATE=1` it is
-//! written anew.
+//! `scripts.json` where the demo's differs. `docs/replay.md` shows the result; `UPDATE=1` rewrites it.
 
 mod order;
 
@@ -20,46 +19,45 @@ use super::harness::{Person, World};
 use crate::native::Options;
 use order::{changes, sessions};
 
-/// Texts that go on until somebody stops them.
+/// Text that goes on until the turn is aborted.
 const ENDLESS: &str = "slow:10000@20";
 
-/// Why an order is another one. A reason is shown with a letter for each scenario that needs it.
+/// The reasons for differences. Each scenario names its reasons by their letters.
 const REASONS: [(char, &str); 11] = [
     (
         'a',
-        "A text ends before the call that follows it. OpenCode does the same with Anthropic's dialect; with OpenAI's it \
-         ends the text late.",
+        "A text ends before the call that follows it. OpenCode does the same with Anthropic's dialect; with \
+         OpenAI's it ends the text late.",
     ),
-    ('b', "A step begins when the model is asked; OpenCode's begins with the model's first word."),
+    ('b', "A step begins when Baton calls the model; OpenCode's begins with the model's first event."),
     (
         'c',
-        "A message is closed before idle, and idle comes once; OpenCode's comes twice, and first too early.",
+        "A message is closed before idle, and idle comes once. OpenCode publishes idle twice, the first time \
+         too early.",
     ),
     (
         'd',
-        "What a failed attempt said is taken back before the next one; OpenCode leaves it, and begins the step again.",
+        "Baton withdraws the output of a failed attempt before the next one; OpenCode keeps it and begins the \
+         step again.",
     ),
-    (
-        'e',
-        "The same call for the third time is asked about in whatever step it is made; OpenCode only looks at one step.",
-    ),
+    ('e', "Baton asks about the third identical call of a turn; OpenCode counts only within one step."),
     (
         'f',
-        "Calls are made when the model has finished, one after the other where they change something; OpenCode makes \
-           them while it still speaks.",
+        "Baton runs calls after the model has finished, and those that change something one after the other. \
+         OpenCode runs them while the model is still writing.",
     ),
     (
         'g',
-        "What waited is ended with the turn that asked: a permission is withdrawn, a command shown as failed. OpenCode \
-           leaves the permission open, and shows the command as completed.",
+        "When a turn ends, Baton withdraws its open permission requests and marks its running commands as \
+         failed. OpenCode leaves the request open and marks the command as completed.",
     ),
-    ('h', "An abort of an idle session says nothing."),
-    ('i', "Each prompt is answered by itself; OpenCode answers two that wait in one step."),
-    ('j', "A session that is deleted is ended first."),
-    ('k', "A request is made after its call is shown as running."),
+    ('h', "An abort of an idle session publishes nothing."),
+    ('i', "Baton answers each queued prompt by itself; OpenCode answers two queued prompts in one step."),
+    ('j', "Baton ends a session's turn before it deletes the session."),
+    ('k', "A permission request or question comes after its call is shown as running."),
 ];
 
-/// What is replayed, how many turns it has, and which reasons its differences have.
+/// The scenarios, their numbers of turns, and the reasons for their differences.
 const SCENARIOS: [(&str, usize, &str); 38] = [
     ("simple", 1, ""),
     ("reasoning", 1, ""),
@@ -101,7 +99,7 @@ const SCENARIOS: [(&str, usize, &str); 38] = [
     ("delete_busy", 1, "cj"),
 ];
 
-/// Scenarios in which a process runs; in the others the clock is stopped, so that nobody waits for retries.
+/// Scenarios in which a process runs. In the others the clock is paused, so that retries take no time.
 const WITH_PROCESSES: [&str; 8] = [
     "parallel_tools",
     "permission",
@@ -114,7 +112,7 @@ const WITH_PROCESSES: [&str; 8] = [
 ];
 
 #[test]
-fn turns_tell_what_opencode_tells_but_for_differences_with_reasons() {
+fn turns_match_opencode_except_for_differences_with_reasons() {
     let mut page = head();
     for (name, turns, reasons) in SCENARIOS {
         let recorded = sessions(&recording(name));
@@ -133,25 +131,25 @@ fn turns_tell_what_opencode_tells_but_for_differences_with_reasons() {
         writeln!(page, "| `{name}` | {differences} | {reasons} |").unwrap();
     }
     let used = |letter: char| SCENARIOS.iter().any(|(_, _, reasons)| reasons.contains(letter));
-    assert!(REASONS.iter().all(|(letter, _)| used(*letter)), "a reason that nothing needs");
+    assert!(REASONS.iter().all(|(letter, _)| used(*letter)), "a reason without a scenario");
     assert_page(&page);
 }
 
 fn head() -> String {
     let mut page = "\
-# The order of events, beside OpenCode's
+# The order of events, compared with OpenCode's
 
-Each scenario was recorded with OpenCode 1.18.33 (`crates/protocol/tests/fixtures/opencode`) and is replayed by a test
-with a model that does the same. Both streams are put in the same words: the kind of an event, the type of a part and its
-state, the reason to stop. The table shows where the orders differ, session by session: what only OpenCode says with `-`,
-what only Baton says with `+`. A word that moved has both. Idle comes exactly once for each turn of Baton's.
+Each scenario was recorded with OpenCode 1.18.33 (`crates/protocol/tests/fixtures/opencode`), and a test replays it with a
+model that does the same. Both streams are reduced to the same words: the kind of an event, the type of a part and its
+state, the finish reason. The table shows the differences, session by session: words that only OpenCode's order has with
+`-`, words that only Baton's has with `+`. A word that moved has both. Baton publishes idle exactly once for each turn.
 
-Left out on both sides: `session.updated`, `session.diff` and later updates of a prompt, which come at their own pace;
-busy while busy; progress of a call that runs; how many deltas a text has; `patch` parts; what is not about a session; and
-the events that only Baton has (`prompt.*`).
+Left out on both sides: `session.updated`, `session.diff` and later updates of a prompt, whose timing varies; repeated
+busy events; progress of running calls; the number of deltas of a text; `patch` parts; events that do not belong to a
+session; and the events that only Baton has (`prompt.*`).
 
-The page is written by the test `turns_tell_what_opencode_tells_but_for_differences_with_reasons` of `agents`; with
-`UPDATE=1` it writes the page instead of comparing it.
+The test `turns_match_opencode_except_for_differences_with_reasons` of `agents` compares this page; with `UPDATE=1` it
+writes the page.
 
 | letter | reason |
 |---|---|
@@ -165,7 +163,7 @@ The page is written by the test `turns_tell_what_opencode_tells_but_for_differen
 
 fn assert_page(page: &str) {
     let path = repository().join("docs/replay.md");
-    #[expect(clippy::disallowed_methods, reason = "how a person asks a test for a new page")]
+    #[expect(clippy::disallowed_methods, reason = "a developer sets it to rewrite the page")]
     let update = std::env::var_os("UPDATE").is_some();
     if update {
         std::fs::write(&path, page).unwrap();
@@ -178,7 +176,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What OpenCode published.
+/// Returns the events that OpenCode published.
 fn recording(name: &str) -> Vec<Value> {
     let path = repository().join(format!("crates/protocol/tests/fixtures/opencode/{name}.jsonl"));
     let text = std::fs::read_to_string(path).unwrap();
@@ -186,7 +184,7 @@ fn recording(name: &str) -> Vec<Value> {
     lines.filter(|line| line["k"] == "event").map(|mut line| line["d"].take()).collect()
 }
 
-/// What Baton publishes.
+/// Returns the events that Baton publishes.
 fn replay(name: &str) -> Vec<Value> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(!WITH_PROCESSES.contains(&name));

@@ -1,4 +1,4 @@
-//! Permissions and questions, and what becomes of a turn whose person says no.
+//! Permission requests and questions, and the end of a turn whose user refuses.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ async fn a_refused_repetition_blocks_the_turn() {
 }
 
 #[tokio::test]
-async fn what_is_always_allowed_is_not_asked_again() {
+async fn an_always_allowed_command_is_not_asked_about_again() {
     let mut world = World::new().await;
     let asked = |world: &World| {
         world.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
@@ -67,7 +67,7 @@ async fn what_is_always_allowed_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_answering_blocks_the_turn_in_the_end() {
+async fn an_unanswered_request_blocks_the_turn_in_the_end() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.submit(&session, "permission", "please").await;
@@ -83,13 +83,13 @@ async fn a_model_that_alternates_between_two_calls_is_stopped() {
     let (world, session, tools) = super::tools::made(&calls, &[], Person::Refuses).await;
     assert_eq!(world.end(&session), EndReason::Blocked);
     assert!(world.story(&session.id).contains("permission.asked(doom_loop [\"read\"])"));
-    // Three times round: the sixth call is the one that is asked about.
+    // Three rounds: the sixth call is the one that is asked about.
     assert_eq!(tools.len(), 6);
     assert!(tools.iter().take(5).all(|state| matches!(state, ToolState::Completed(_))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_that_is_rejected_because_nobody_answered_is_told_as_that() {
+async fn a_permission_that_timed_out_is_reported_as_unanswered() {
     let limits = Limits { request_reply: Some(PermissionReply::Reject), ..Limits::default() };
     let mut world = World::bounded(limits).await;
     let session = world.session().await;
@@ -99,7 +99,11 @@ async fn a_permission_that_is_rejected_because_nobody_answered_is_told_as_that()
     assert_eq!(world.end(&session), EndReason::Completed, "the model may go on without it");
     let tools = world.tools(&session).await;
     let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
-    assert!(state.error.starts_with("Nobody answered the permission request in time"), "{}", state.error);
+    assert!(
+        state.error.starts_with("The user did not answer the permission request in time"),
+        "{}",
+        state.error
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Failed attempts: waits, what is withdrawn, and when to give up.
+//! Failed attempts: delays, withdrawn output, and the limit of retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn timed(scenario: &str) -> (World, protocol::Session, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_providers_wishes_are_waited_for() {
+async fn the_providers_retry_delay_is_respected() {
     let (world, session, took) = timed("retry_429").await;
     assert_eq!(world.end(&session), EndReason::Completed);
     assert!(took >= Duration::from_millis(3200) && took < Duration::from_millis(3400), "{took:?}");
@@ -33,13 +33,13 @@ async fn a_failure_that_stays_is_given_up_after_five_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_day() {
+async fn a_retry_delay_of_a_day_ends_the_turn() {
     let (world, session, took) = timed("retry_after_a_day").await;
     assert_eq!(world.end(&session), EndReason::Error);
     assert!(took < Duration::from_secs(1), "{took:?}");
     let last = world.messages(&session).await.pop().unwrap();
     let protocol::Message::Assistant(last) = last.info else { panic!("{last:?}") };
-    insta::assert_snapshot!(last.error.unwrap().message(), @"Daily limit reached. The provider asks to be left alone until 2026-11-16 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
+    insta::assert_snapshot!(last.error.unwrap().message(), @"Daily limit reached. The provider accepts no calls until 2026-11-16 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_provider_in_trouble_is_called_six_times_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_fewer_tries_gets_fewer() {
+async fn the_number_of_retries_is_configurable() {
     let limits = protocol::config::Limits { retries: Some(1), ..Default::default() };
     let puppet = Puppet::new((0..20).map(|_| Reply::refused(llm::Error::Dropped)));
     let mut world = World::around(Arc::new(puppet.clone()), Options { limits, ..Options::default() }).await;

@@ -1,4 +1,4 @@
-//! What a sandbox keeps tools from, and that it does so or nothing runs.
+//! The sandbox restricts tools, and without support of the kernel nothing runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ fn sandbox(mode: SandboxMode) -> SandboxOptions {
     SandboxOptions { mode, network: true, temporary: Vec::new(), support: Support::probe() }
 }
 
-/// What calls answer where everything is permitted that the sandbox does not forbid.
+/// Makes calls with all permissions in a sandbox and returns their states.
 async fn made(sandbox: SandboxOptions, model: &str, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
@@ -36,7 +36,7 @@ fn bash(command: &str) -> (&'static str, Value) {
     ("bash", json!({ "command": command }))
 }
 
-/// A directory outside of every project, with something in it.
+/// A directory outside of every project, with a file in it.
 fn outside() -> (TempDir, PathBuf) {
     let directory = TempDir::new().unwrap();
     let file = directory.path().canonicalize().unwrap().join("precious");
@@ -135,7 +135,7 @@ async fn a_sandbox_that_is_off_needs_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_whose_directory_became_a_link_is_not_let_out() {
+async fn a_session_whose_directory_became_a_link_stays_confined() {
     let (_kept, precious) = outside();
     let tools = ToolOptions { sandbox: Some(sandbox(SandboxMode::WorkspaceWrite)), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
@@ -151,11 +151,14 @@ async fn a_session_whose_directory_became_a_link_is_not_let_out() {
     fs::remove_file(&directory).unwrap();
     fs::create_dir(&directory).unwrap();
     let tools = world.tools(&session).await;
-    assert!(output(&tools[0]).contains("A sandbox needs a directory that stays where it is."), "{tools:?}");
+    assert!(
+        output(&tools[0]).contains("The sandbox does not allow a directory that was replaced by a link."),
+        "{tools:?}"
+    );
     assert!(precious.exists());
 }
 
-/// A world whose project is a git repository with one commit, and configuration that tightens.
+/// An environment whose project is a git repository with one commit and a restrictive configuration.
 async fn repository(calls: &[(&str, Value)]) -> World {
     let sandbox = SandboxOptions { temporary: Vec::new(), ..sandbox(SandboxMode::WorkspaceWrite) };
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };

@@ -10,7 +10,7 @@ async fn story(scenario: &str, person: Person) -> String {
     world.story(&session.id)
 }
 
-/// Those that start no process, so that the clock can be stopped.
+/// Scenarios that start no process, so that the clock can be paused.
 #[tokio::test(start_paused = true)]
 async fn every_scenario_tells_its_story() {
     for scenario in [

@@ -1,4 +1,4 @@
-//! Finding things, and what must not be found.
+//! Searches, and files that they must not reveal.
 
 use protocol::request::{Action, Rule};
 use protocol::{EndReason, ToolState};
@@ -8,7 +8,7 @@ use super::harness::{Person, World};
 use super::tools::{calling, output};
 use crate::native::{Options, built_in};
 
-/// A project with a few files, and what calls in it answered.
+/// Makes calls in a project with a few files and returns their states.
 async fn searched(calls: &[(&str, serde_json::Value)], rules: &[Rule]) -> (World, EndReason, Vec<ToolState>) {
     let options = Options { agents: built_in(rules), ..Options::default() };
     let mut world = World::with(calling(calls), options).await;
@@ -53,7 +53,7 @@ async fn files_and_lines_are_found_and_shown_as_clients_know_them() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_is_not_found_by_its_content() {
+async fn files_that_may_not_be_read_are_not_searched() {
     let calls =
         [("grep", json!({ "pattern": "needle" })), ("grep", json!({ "pattern": "needle", "path": ".env" }))];
     let (_, _, tools) = searched(&calls, &[]).await;

@@ -12,10 +12,10 @@ use super::harness::{Person, World};
 use super::puppet::{Puppet, Reply};
 use crate::native::{Options, size};
 
-/// The model `small` takes 32,000 tokens; this is what they are at most, in bytes of a guess that is off by two.
+/// The limit of the model `small`, 32,000 tokens, in bytes of an estimate that is off by two.
 const MOST_BYTES: u64 = 32_000 * 4 * 2;
 
-/// Adds what nobody is asked to answer.
+/// Adds messages that need no answer.
 async fn say(world: &World, session: &Session, texts: impl IntoIterator<Item = String>) {
     for text in texts {
         let mut input = PromptInput { no_reply: Some(true), ..PromptInput::text(text) };
@@ -104,7 +104,7 @@ async fn a_summary_that_lies_further_back_than_is_read_is_still_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_tools_gave_back_counts_before_the_next_step() {
+async fn tool_results_count_before_the_next_step() {
     let call = Reply::call("c1", "read", serde_json::json!({ "filePath": "long.txt" })).using(15_000, 100);
     let puppet = Puppet::new([call, Reply::text("Done.")]);
     let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;

@@ -1,4 +1,4 @@
-//! What turns do to files: whose it was, and taking it back.
+//! File changes of turns: their authors, and their revert.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::Snapshots;
 use crate::native::mcp::Servers;
 use crate::native::{Options, built_in};
 
-/// A world whose project is a repository.
+/// An environment whose project is a repository.
 pub(super) struct Repository {
     pub(super) world: World,
     data: TempDir,
@@ -36,7 +36,7 @@ impl Repository {
         Self::made_of(steps, Servers::default(), limits).await
     }
 
-    /// The usual one with MCP servers.
+    /// Creates a repository with MCP servers.
     pub(super) async fn with(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
         Self::made_of(steps, mcp, Limits::default()).await
     }
@@ -58,7 +58,7 @@ impl Repository {
         std::fs::read_to_string(self.world.project.path().join(name)).ok()
     }
 
-    /// The files of a session's patches, by step.
+    /// Returns the files of a session's patches, by step.
     pub(super) async fn patches(&self, session: &Session) -> Vec<Vec<String>> {
         let top = self.world.project.path().canonicalize().unwrap();
         let short =
@@ -97,7 +97,7 @@ fn bash(id: &str, command: &str) -> Reply {
     Reply::call(id, "bash", json!({ "command": command }))
 }
 
-/// Whether a command has begun, which is after the tree was looked at, and has got as far as saying so.
+/// Returns true once a command has printed `up`, which happens after the snapshot before it.
 fn is_up(body: &EventBody) -> bool {
     match body {
         EventBody::PartUpdated(it) => match &it.part.body {
@@ -110,7 +110,7 @@ fn is_up(body: &EventBody) -> bool {
 }
 
 #[tokio::test]
-async fn a_turn_says_what_it_changed_and_can_be_taken_back() {
+async fn a_turn_reports_its_changes_and_can_be_reverted() {
     let edit = json!({ "filePath": "README.md", "oldString": "small", "newString": "tiny" });
     let steps = [
         Reply::call("1", "edit", edit),
@@ -170,7 +170,7 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
     repository.ask(&slow, "run it").await;
     repository.world.until(is_up).await;
     repository.turn(&quick, "write it").await;
-    // A person works here, too, while no command of the second session runs.
+    // A user changes a file, too, while no command of the second session runs.
     std::fs::write(repository.world.project.path().join("README.md"), "A person was here.\n").unwrap();
     std::fs::write(repository.world.project.path().join(".git/go"), "").unwrap();
     repository.world.until_idle(&slow, Person::Agrees).await;
@@ -178,7 +178,7 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
     assert_eq!(
         repository.patches(&slow).await,
         [["README.md", "slow.txt"]],
-        "what nobody claims while a command runs looks like the command's"
+        "a change that no session claims while a command runs counts as the command's"
     );
 
     let talk = repository.world.session().await;
@@ -192,10 +192,10 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
 }
 
 #[tokio::test]
-async fn what_an_aborted_step_did_can_be_taken_back() {
+async fn changes_of_an_aborted_step_can_be_reverted() {
     let command = json!({ "command": "echo new > new.txt; echo up; sleep 600" });
     let steps = [write("1", "a.txt", "a").and_call("2", "bash", command)];
-    // However busy the machine is, there is time to look at the files.
+    // Long enough for the snapshot after the abort, however busy the machine is.
     let limits = Limits { runner_grace: Duration::from_mins(10), ..Limits::default() };
     let mut repository = Repository::bounded(steps, limits).await;
     let session = repository.world.session().await;
@@ -211,7 +211,7 @@ async fn what_an_aborted_step_did_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_changed_is_its_parents_change() {
+async fn a_subagents_change_is_also_its_parents() {
     let steps = [
         Reply::call(
             "1",

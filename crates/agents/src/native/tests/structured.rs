@@ -1,4 +1,4 @@
-//! Answers that have to fit a schema.
+//! Answers that must fit a schema.
 
 use std::sync::Arc;
 

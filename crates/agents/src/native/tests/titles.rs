@@ -1,4 +1,4 @@
-//! Titles: found while the first step runs, and never waited for for long.
+//! Titles: generated while the first step runs, and waited for only briefly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ async fn only_the_first_prompt_of_a_session_without_a_title_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_that_no_person_wrote_make_no_title() {
+async fn synthetic_text_makes_no_title() {
     let puppet = Puppet::default();
     let mut world = world(&puppet).await;
     let session = world.session().await;
@@ -115,7 +115,7 @@ async fn a_late_title_still_counts_before_the_turn_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_the_title_of_a_turn_that_is_stopped() {
+async fn an_aborted_turn_does_not_wait_for_its_title() {
     let puppet = Puppet::new([Reply::text("Hello.")]).title(Reply::silence());
     let mut world = world(&puppet).await;
     let session = world.session().await;

@@ -1,4 +1,4 @@
-//! What tools do to the project and tell about it.
+//! The effects of tools on the project, and their results.
 
 use llm::demo::Scenarios;
 use protocol::message::ModelRef;
@@ -15,7 +15,7 @@ pub(super) fn calling(calls: &[(&str, Value)]) -> Scenarios {
     named("calls", calls)
 }
 
-/// The same with another name, which decides what the model is offered.
+/// The same with another model name, which decides the offered tools.
 pub(super) fn named(model: &str, calls: &[(&str, Value)]) -> Scenarios {
     let mut steps: Vec<Value> = calls
         .iter()
@@ -210,7 +210,7 @@ async fn a_prompt_sent_during_a_tool_joins_the_next_step() {
             Message::User(_) => None,
         })
         .collect();
-    // The second prompt starts the script over, so it is asked again: three steps, one turn.
+    // The second prompt starts the script over, so the model is called again: three steps, one turn.
     let (first, second) = (
         messages[0].info.id().as_str(),
         messages

@@ -1,4 +1,4 @@
-//! What a turn is made of: whom it asks, how many steps it takes, what it does without asking.
+//! Turns: their agents and models, their number of steps, and the work without a model call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn an_agent_that_wants_more_steps_than_it_may_take_is_stopped() {
     );
     let last = world.messages(&session).await.pop().unwrap();
     let Message::Assistant(last) = last.info else { panic!("{last:?}") };
-    insta::assert_snapshot!(last.error.unwrap().message(), @"The turn has taken 3 steps, which is as many as its agent may take.");
+    insta::assert_snapshot!(last.error.unwrap().message(), @"The turn has taken 3 steps, the limit of its agent.");
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,7 @@ async fn a_refusal_need_not_end_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_joins_is_answered_next_by_whom_it_asks() {
+async fn a_prompt_that_joins_is_answered_next_by_its_agent() {
     let puppet = Puppet::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::text("Both."),
@@ -100,7 +100,7 @@ async fn a_prompt_that_joins_is_answered_next_by_whom_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_works_for_an_agent_whose_rules_are_not_known() {
+async fn a_turn_fails_for_an_agent_whose_rules_are_unknown() {
     let puppet = Puppet::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::call("c2", "write", json!({ "filePath": "never", "content": "" })),
@@ -108,7 +108,7 @@ async fn nobody_works_for_an_agent_whose_rules_are_not_known() {
     let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
     let session = world.session().await;
     world.sessions.submit(&session.id, input("one")).await.unwrap();
-    // An agent that was configured when the turn was running already.
+    // An agent that was configured while the turn was running.
     let careful = |text: &str| PromptInput { agent: Some("careful".into()), ..input(text) };
     let mut attached = careful("three");
     let file = json!({ "type": "file", "mime": "text/plain", "url": "file:README.md" });
@@ -213,7 +213,7 @@ async fn a_task_for_a_subagent_is_run_without_asking_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_no_command_is_simply_gone_on_from() {
+async fn after_a_task_without_a_command_the_model_goes_on() {
     let puppet = Puppet::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
     let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
     let session = world.session().await;
@@ -223,7 +223,7 @@ async fn a_task_that_is_no_command_is_simply_gone_on_from() {
     assert!(puppet.heard()[1].contains("tools: #prt_"), "{}", puppet.heard()[1]);
 }
 
-/// A child whose agent may use `task`, asked to start a grandchild.
+/// Starts a child whose agent may use `task` and tries to start a grandchild. Returns the number of grandchildren.
 async fn grandchildren(depth: u32) -> usize {
     let agents = built_in(&[Rule::new("task", "*", Action::Allow)]);
     let options = Options { subagent_depth: depth, agents, ..Options::default() };

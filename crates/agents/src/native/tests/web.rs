@@ -1,4 +1,4 @@
-//! Fetching from a server that is right here, which takes a permission of its own.
+//! Fetching from a server on this machine, which needs a setting of its own.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use super::harness::{Person, World};
 use super::tools::{calling, output};
 use crate::native::{Options, ToolOptions, built_in};
 
-/// The address of a server that answers once, or never.
+/// The URL of a server that answers once, or never.
 fn server(answers: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ fn server(answers: bool) -> String {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close";
             let _ = write!(socket, "{head}\r\nContent-Length: {}\r\n\r\n{page}", page.len());
         }
-        // Until the other side has had enough.
+        // Until the client closes the connection.
         let _ = socket.read(&mut heard);
     });
     format!("http://{address}/page")

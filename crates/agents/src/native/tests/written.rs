@@ -1,4 +1,4 @@
-//! Messages as a session holds them, for tests of what is made of them.
+//! Messages as a session stores them, for tests of functions that read them.
 
 use protocol::{MessageWithParts, Part};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn user(id: &str, parts: &Value) -> MessageWithParts {
     message(common(id), &model, parts)
 }
 
-/// A person's prompt.
+/// A prompt of the user.
 pub(in crate::native) fn prompt(id: &str) -> MessageWithParts {
     let message = format!("msg_{id}");
     user(
@@ -27,7 +27,7 @@ pub(in crate::native) fn prompt(id: &str) -> MessageWithParts {
     )
 }
 
-/// A request to summarise.
+/// A request for a summary.
 pub(in crate::native) fn compaction_request(id: &str, tail: Option<&str>) -> MessageWithParts {
     let mut part = json!({ "type": "compaction", "auto": true, "id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1" });
     if let Some(tail) = tail {
@@ -36,7 +36,7 @@ pub(in crate::native) fn compaction_request(id: &str, tail: Option<&str>) -> Mes
     user(id, &json!([part]))
 }
 
-/// A step that was finished and says nothing.
+/// A finished step without output.
 pub(in crate::native) fn answer(id: &str, of: &str) -> MessageWithParts {
     let more = json!({
         "role": "assistant", "parentID": format!("msg_{of}"), "mode": "build", "providerID": "demo",
@@ -46,7 +46,7 @@ pub(in crate::native) fn answer(id: &str, of: &str) -> MessageWithParts {
     message(common(id), &more, &json!([]))
 }
 
-/// A summary, perhaps cut short.
+/// A summary, complete or cut short.
 pub(in crate::native) fn summary(id: &str, of: &str, complete: bool) -> MessageWithParts {
     let mut summary = answer(id, of);
     if let protocol::Message::Assistant(info) = &mut summary.info {
@@ -56,7 +56,7 @@ pub(in crate::native) fn summary(id: &str, of: &str, complete: bool) -> MessageW
     summary
 }
 
-/// A call that worked.
+/// A call that succeeded.
 pub(in crate::native) fn tool(message: &str, id: &str, name: &str, output: &str) -> Part {
     serde_json::from_value(json!({
         "id": format!("prt_{id}"), "sessionID": "ses_1", "messageID": format!("msg_{message}"), "type": "tool",

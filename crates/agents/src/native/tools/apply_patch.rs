@@ -1,4 +1,4 @@
-//! `apply_patch`: changes of several files at once, for models that were taught this format.
+//! `apply_patch`: changes several files at once, for models that are trained on this format.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
@@ -34,13 +34,13 @@ impl Tool for ApplyPatch {
         "Adds, changes, moves and deletes files with one patch, which is applied whole or not at all:\n\n\
          *** Begin Patch\n\
          *** Add File: new.txt\n\
-         +every line of it\n\
+         +every line of the file\n\
          *** Update File: src/app.py\n\
          *** Move to: src/main.py\n\
          @@ def greet():\n \
-         a line as it is, for context\n\
-         -a line that goes\n\
-         +a line that comes\n\
+         an unchanged line, for context\n\
+         -a removed line\n\
+         +an added line\n\
          *** Delete File: old.txt\n\
          *** End Patch\n\n\
          Move to is optional. Give about three lines of context around each change; if they occur more than once, \
@@ -76,14 +76,14 @@ impl Tool for ApplyPatch {
                     .extend(written.into_iter().zip(paths).map(|(written, path)| Target { written, path }));
                 operations.push(located);
             }
-            // Worked out first, so that a person who is asked sees the very change.
+            // Computed first, so that the user sees the exact change in the permission request.
             let wanted = operations.clone();
             let planned = paths::blocking(move || patch::prepare(&wanted)).await??;
             let planned: Vec<Shown> =
                 planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
             permit(call, targets, &planned).await?;
             call.changes.before(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await;
-            // Applied to the files as they are now: they may have changed while the person thought.
+            // Applied to the current files: they may have changed while the request was open.
             let done = paths::blocking(move || patch::apply(&operations)).await??;
             let done: Vec<Shown> = done.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
             for path in done.iter().flat_map(Shown::touched) {
@@ -95,7 +95,7 @@ impl Tool for ApplyPatch {
     }
 }
 
-/// Finds the files of an operation; a person is asked about those outside of the project.
+/// Resolves the paths of an operation. Paths outside of the project need a permission.
 async fn locate(call: &Call<'_>, operation: Operation<String>) -> Result<Operation, Failure> {
     let mut found = Vec::new();
     for path in operation.paths() {
@@ -115,11 +115,11 @@ async fn permit(call: &Call<'_>, targets: Vec<Target>, planned: &[Shown]) -> Res
     call.gate().permit_edit(targets, metadata).await
 }
 
-/// What becomes of a file, for showing it.
+/// The change of a file, for display.
 struct Shown {
     outcome: Outcome,
     diff: FileDiff,
-    /// As people in the project would write it; of a file that moves, the new name.
+    /// The path relative to the project; for a moved file, the new one.
     name: String,
 }
 
@@ -133,7 +133,7 @@ impl Shown {
         Self { outcome, diff, name }
     }
 
-    /// The files that are different afterwards.
+    /// Returns the files that are different afterwards.
     fn touched(&self) -> impl Iterator<Item = &std::path::Path> + Clone {
         std::iter::once(&self.outcome.path).chain(&self.outcome.target).map(std::path::PathBuf::as_path)
     }

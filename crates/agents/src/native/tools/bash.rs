@@ -1,4 +1,4 @@
-//! `bash`: a command line.
+//! `bash`: runs a command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,10 +34,10 @@ impl Tool for Bash {
 
     fn description(&self) -> String {
         format!(
-            "Runs a command line with bash in the working directory and returns what it wrote. It is ended after {} \
-             seconds unless timeout says otherwise. Use workdir rather than cd. Input is empty; commands that wait for \
-             some will not get any. Redirect the output of what you leave running in the background, or it ends with \
-             its next line. To find, read and change files, use the tools for that.",
+            "Runs a command line with bash in the working directory and returns its output. It is ended after {} \
+             seconds unless timeout says otherwise. Use workdir rather than cd. The standard input is empty, so commands \
+             cannot wait for input. Redirect the output of processes that you leave running in the background; otherwise \
+             they end at their next line of output. To find, read and change files, use the tools for that.",
             limits::COMMAND.as_secs()
         )
     }
@@ -57,7 +57,7 @@ impl Tool for Bash {
 
     fn check(&self, input: &Extra) -> Result<(), String> {
         match parse::<Input>(input)?.timeout {
-            Some(0) => Err("timeout has to be at least 1".to_owned()),
+            Some(0) => Err("timeout must be at least 1".to_owned()),
             _ => Ok(()),
         }
     }
@@ -79,8 +79,8 @@ impl Tool for Bash {
             let around = call.changes.around().await;
             let done = execute(call, &input.command, directory, deadline, grant).await?;
             call.changes.settle(around).await;
-            // Whoever stopped the turn decides what becomes of the part; there is nobody left to tell. A person who
-            // stopped their own command wants to see how far it got.
+            // The engine closes the part after an abort, so no result is needed. A user who
+            // stopped their own command wants to see its output so far.
             if done.exit == Exit::Cancelled && call.by != By::Person {
                 return Err(Failure::Cancelled);
             }
@@ -112,7 +112,8 @@ async fn execute(
         }
         (Grant::Usual, None) => {}
     }
-    // How it ended matters most. Twice what is shown, so that what is shown can begin with a whole line.
+    // The end of the output matters most. Twice the size of what the model sees, so that its part can begin with a
+    // whole line.
     spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
     spec.spool = call.options.shelf.clone().map(|shelf| Spool { shelf, name: truncate::name(call) });
     let (show, mut shown) = watch::channel(String::new());
@@ -136,7 +137,7 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration,
     let end = done.output.end();
     let cut = shorten(done, &end, call.options.output);
     let path = match &done.spooled {
-        // It fitted in memory, so it did not go to a file, and is still too long to be shown.
+        // The output fitted in memory, so it is not in a file yet, but it is too long for the model.
         None if cut.is_some() && done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
         spooled => spooled.clone(),
     };
@@ -168,7 +169,7 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration,
     Output::new(command, text, metadata)
 }
 
-/// The end of an output that is too long, with everything counted that is missing.
+/// Returns the end of an output that is too long, with a count of everything that is missing.
 fn shorten<'t>(done: &Done, end: &'t str, limits: output::Limits) -> Option<Cut<'t>> {
     let dropped = usize::try_from(done.output.omitted()).unwrap_or(usize::MAX);
     let cut = output::cut(end, limits, End::Tail);
@@ -190,7 +191,7 @@ fn shorten<'t>(done: &Done, end: &'t str, limits: output::Limits) -> Option<Cut<
 fn remark(exit: Exit, deadline: Duration) -> (Option<i32>, Option<String>) {
     match exit {
         Exit::Code(code) => (Some(code), None),
-        Exit::Signal(signal) => (None, Some(format!("The command was ended by signal {signal}"))),
+        Exit::Signal(signal) => (None, Some(format!("The command was killed by signal {signal}"))),
         Exit::Cancelled => (None, Some("The user aborted the command".to_owned())),
         Exit::DeadlinePassed => (
             None,

@@ -1,4 +1,4 @@
-//! Running the calls of one step: in order, reported, bounded, and each exactly once.
+//! Runs the calls of one step: in order, with events, within limits, and each exactly once.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -24,18 +24,18 @@ use crate::native::mcp::Servers;
 use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
 use crate::snapshots::Changes;
 
-/// Most tools that are named to a model that called one there is not.
+/// The most tools that an error names to a model that called an unknown one.
 const MAX_NAMES: usize = 200;
 
-/// The tools, ready to be used.
+/// The available tools.
 pub(in crate::native) struct Bench {
     tools: Vec<Box<dyn Tool>>,
-    /// The names of those that are no server's.
+    /// The names of the tools that do not come from an MCP server.
     own: HashSet<String>,
     loaded: Loaded,
 }
 
-/// What calls are made with.
+/// The context of the calls of a step.
 pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) turn: &'a Turn,
     pub(in crate::native) root: &'a Root,
@@ -44,29 +44,29 @@ pub(in crate::native) struct Setting<'a> {
     pub(in crate::native) background: &'a Background,
     pub(in crate::native) hidden: &'a [String],
     pub(in crate::native) options: &'a ToolOptions,
-    /// The id of the model that calls.
+    /// The id of the calling model.
     pub(in crate::native) model: &'a str,
-    /// Tools that a prompt switched off.
+    /// Tools that the prompt switched on or off.
     pub(in crate::native) off: &'a BTreeMap<String, bool>,
 }
 
-/// How a step's calls went.
+/// The result of a step's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::native) enum Fate {
-    /// All were made; some may have failed.
+    /// All calls were made; some may have failed.
     Done,
-    /// A person refused one; those after it were not made.
+    /// The user refused one; the calls after it were not made.
     Refused,
-    /// The turn was stopped.
+    /// The turn was aborted.
     Cancelled,
 }
 
-/// A call that has found its tool.
+/// A call with its tool.
 struct Ready<'a> {
     id: &'a str,
     tool: &'a dyn Tool,
     input: Extra,
-    /// Why it is not to be made, for the model: the call is shown as the tool's, and fails.
+    /// The error for the model if the call must not be made. Clients see the call of the tool, and its failure.
     fault: Option<String>,
 }
 
@@ -75,7 +75,8 @@ impl<'a> Ready<'a> {
         Self { id, tool, fault: misfit(tool, &input), input }
     }
 
-    /// Has hooks shape what the tool is called with, before anybody is shown or asked. One may forbid the call.
+    /// Lets hooks change the arguments, before a client sees the call or the user is asked. A hook may refuse the
+    /// call.
     async fn shape(&mut self, turn: &Turn) {
         match hooks::before(turn, self.tool.name(), self.id, &self.input).await {
             Ok(shaped) if shaped == self.input => {}
@@ -85,7 +86,7 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// What is wrong with the arguments, for the model.
+/// Returns the error for the model if the arguments do not fit.
 fn misfit(tool: &dyn Tool, input: &Extra) -> Option<String> {
     let misfit = tool.check(input).err()?;
     let name = tool.name();
@@ -95,8 +96,9 @@ fn misfit(tool: &dyn Tool, input: &Extra) -> Option<String> {
 }
 
 impl Bench {
-    /// The tools for an agent with these permissions, sorted by name. Skills it may not use are not told of. No
-    /// server's tool takes the place of one of ours; a plugin's does, because whoever chose the plugin wants that.
+    /// Returns the tools for an agent with these permissions, sorted by name, without the skills it may not use. A
+    /// tool of an MCP server does not replace a built-in tool of the same name. A plugin's tool does, because the
+    /// user chose the plugin.
     pub(in crate::native) fn new(
         agents: &[Agent],
         options: &ToolOptions,
@@ -120,17 +122,17 @@ impl Bench {
         Self { tools, own, loaded: Loaded::default() }
     }
 
-    /// Whether a tool is no server's.
+    /// Returns true if a tool does not come from an MCP server.
     pub(in crate::native) fn is_own(&self, name: &str) -> bool {
         self.own.contains(name)
     }
 
-    /// The tools a model gets to see.
+    /// Returns the tools that a model may call.
     pub(in crate::native) fn offered(&self, setting: &Setting<'_>) -> Vec<llm::Tool> {
         self.visible(setting).map(described).collect()
     }
 
-    /// The tools that suit a model or, if none is named, all there are, whatever an agent may do.
+    /// Returns the tools that suit a model, or all tools if none is named, regardless of permissions.
     pub(in crate::native) fn listed(&self, model: Option<&str>) -> Vec<llm::Tool> {
         let wanted = |tool: &&dyn Tool| model.is_none_or(|model| suits(*tool, model));
         self.tools.iter().map(AsRef::as_ref).filter(wanted).map(described).collect()
@@ -144,7 +146,7 @@ impl Bench {
         })
     }
 
-    /// Makes the calls. Those of concurrent tools that follow one another are made at the same time.
+    /// Makes the calls. Consecutive calls of concurrent tools run at the same time.
     pub(in crate::native) async fn run(
         &self,
         calls: &[Called],
@@ -169,7 +171,7 @@ impl Bench {
         fate
     }
 
-    /// The tool for a call, or the one that tells the model what is wrong with it.
+    /// Returns the tool for a call, or else the tool that reports the mistake to the model.
     fn find<'a>(&'a self, call: &'a Called, setting: &Setting<'_>) -> Option<Ready<'a>> {
         let lower = call.name.to_lowercase();
         let tool = [call.name.as_str(), lower.as_str()]
@@ -223,7 +225,7 @@ impl Bench {
         }
     }
 
-    /// Runs a command line that no model wrote, as the tool for it would.
+    /// Runs a command line that no model wrote, with the `bash` tool.
     pub(in crate::native) async fn line(
         &self,
         setting: &Setting<'_>,
@@ -290,7 +292,7 @@ fn described(tool: &dyn Tool) -> llm::Tool {
     llm::Tool { name: tool.name().to_owned(), description: tool.description(), schema: tool.schema() }
 }
 
-/// Whether a tool is any good to a model.
+/// Returns true if a tool is offered to a model.
 fn suits(tool: &dyn Tool, model: &str) -> bool {
     match tool.name() {
         "apply_patch" => prefers_patches(model),
@@ -300,12 +302,12 @@ fn suits(tool: &dyn Tool, model: &str) -> bool {
     }
 }
 
-/// Whether a model was taught to change files with patches rather than with `edit` and `write`.
+/// Returns true if a model is trained to change files with patches rather than with `edit` and `write`.
 fn prefers_patches(model: &str) -> bool {
     model.contains("gpt-") && !model.contains("oss") && !model.contains("gpt-4")
 }
 
-/// The arguments as an object. Nothing at all is what some providers send for a call without arguments.
+/// Returns the arguments as an object. Some providers send nothing for a call without arguments.
 fn arguments(input: &Value) -> Result<Extra, String> {
     match input {
         Value::Object(object) => Ok(object.clone()),
@@ -331,7 +333,7 @@ async fn start(turn: &Turn, ready: &Ready<'_>) {
     turn.emit(running).await;
 }
 
-/// Whether a call may be made at all.
+/// Checks whether a call may be made.
 async fn admit(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
     guard(ready, setting, doom).await?;
     match &ready.fault {
@@ -340,7 +342,7 @@ async fn admit(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Res
     }
 }
 
-/// Asks whether a call that is made again and again is meant.
+/// Asks the user about a call that is repeated too often.
 async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
     let name = ready.tool.name();
     if doom.note(name, &ready.input) < limits::DOOM {
@@ -355,10 +357,10 @@ async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Res
     setting.permissions.get(setting.turn, wish, None).await
 }
 
-/// Reports how a call went.
+/// Emits the result of a call.
 async fn end(setting: &Setting<'_>, ready: &Ready<'_>, result: Result<Output, Failure>) -> Fate {
     let call = ready.id.to_owned();
-    // Whoever stopped the turn closes what is open, the same way for every tool.
+    // The engine closes open parts after an abort, in the same way for every tool.
     if setting.turn.cancellation().is_cancelled() {
         return Fate::Cancelled;
     }

@@ -1,5 +1,4 @@
-//! Tools that somebody else brings along, such as a plugin. They have their names to themselves: one that is called like
-//! a tool of ours takes its place.
+//! Tools that a plugin provides. A tool with the name of a built-in tool replaces it.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +11,15 @@ use serde_json::Value;
 use super::{Call, Failure, Output, Tool};
 use crate::native::permission::{Pattern, Wish};
 
-/// The longest name that providers take.
+/// The longest name that providers accept.
 const MAX_NAME: usize = 64;
 
-/// Whoever brings tools along.
+/// A provider of tools, such as the plugin host.
 pub trait Toolbox: Debug + Send + Sync {
-    /// What there is at this moment.
+    /// Returns the tools that are available now.
     fn tools(&self) -> Vec<BroughtTool>;
 
-    /// Calls one of them. It is dropped when the turn is stopped.
+    /// Calls a tool. The future is dropped when the turn is aborted.
     fn call<'a>(
         &'a self,
         call: BroughtCall,
@@ -28,53 +27,51 @@ pub trait Toolbox: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<BroughtOutput, String>>;
 }
 
-/// A tool that is brought along.
+/// A tool of a [`Toolbox`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BroughtTool {
-    /// What the model calls it by, and the permission that hides it.
+    /// The name for the model, and of the permission that hides the tool.
     pub id: String,
-    /// When and how to use it.
+    /// The description for the model: when and how to use the tool.
     pub description: String,
-    /// JSON Schema of its input.
+    /// The JSON Schema of the tool's input.
     pub schema: Value,
 }
 
-/// One call of such a tool.
+/// One call of a [`BroughtTool`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BroughtCall {
-    /// The tool.
+    /// The id of the tool.
     pub id: String,
-    /// What it is called with.
     pub input: Extra,
-    /// The session.
     pub session: SessionId,
     /// The message with the call.
     pub message: MessageId,
-    /// The agent that calls.
+    /// The calling agent.
     pub agent: String,
     /// The model's id of the call.
     pub call: String,
 }
 
-/// What came of it.
+/// The result of a [`BroughtCall`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BroughtOutput {
-    /// For people.
+    /// Displayed to users. The id of the tool if absent.
     pub title: Option<String>,
-    /// For the model.
+    /// Sent to the model.
     pub text: String,
-    /// Facts for clients.
+    /// Details for clients.
     pub metadata: Extra,
-    /// Pictures and documents, for both.
+    /// Pictures and documents, for clients and the model.
     pub attachments: Vec<FilePart>,
 }
 
-/// What such a tool may want before it is done.
+/// The services of the loop that a tool can use while it runs.
 pub trait Counter: Send + Sync {
-    /// Shows how far it got.
+    /// Emits the progress of the call.
     fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()>;
 
-    /// Gets a permission for all of these, or the reason why not.
+    /// Gets a permission for all of these patterns, or the reason why not.
     fn permission(
         &self,
         permission: String,
@@ -84,18 +81,20 @@ pub trait Counter: Send + Sync {
     ) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// A tool in the loop's hands.
 struct Brought {
     about: BroughtTool,
     toolbox: Arc<dyn Toolbox>,
 }
 
-/// The tools of a box. What has no name that providers take is left out.
+/// Returns the tools of a toolbox, without those whose name providers do not accept.
 pub(super) fn all(toolbox: &Arc<dyn Toolbox>) -> Vec<Box<dyn Tool>> {
     let usable = |about: &BroughtTool| {
         let usable = is_name(&about.id);
         if !usable {
-            tracing::warn!(tool = about.id, "a tool has a name that providers do not take");
+            tracing::warn!(
+                tool = about.id,
+                "leaving out a plugin's tool because providers do not accept its name"
+            );
         }
         usable
     };
@@ -121,7 +120,7 @@ impl Tool for Brought {
         self.about.schema.clone()
     }
 
-    /// The tool knows best.
+    /// The tool validates its input itself.
     fn check(&self, _: &Extra) -> Result<(), String> {
         Ok(())
     }
@@ -147,7 +146,7 @@ impl Tool for Brought {
             let refusal = counter.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
-                // A tool that gives up because a person refused has not failed.
+                // A tool that stops because the user refused a permission has not failed.
                 (Err(Failure::Error(_)), Some(refusal)) => Err(refusal),
                 (Err(failure), _) => Err(failure),
             }
@@ -163,17 +162,17 @@ impl Brought {
     }
 }
 
-/// The message that is being written.
+/// Returns the message that the model is writing.
 async fn message(call: &Call<'_>) -> Result<MessageId, Failure> {
     let newest = call.turn.recent(|_| true).await.map_err(|error| Failure::Error(error.to_string()))?;
     let newest = newest.last().map(|message| message.info.id().clone());
-    newest.ok_or_else(|| Failure::Error("the call belongs to no message".to_owned()))
+    newest.ok_or_else(|| Failure::Error("the session has no message for this call".to_owned()))
 }
 
-/// Where a call is made.
+/// The services for one call.
 struct Here<'a> {
     call: &'a Call<'a>,
-    /// What a person has refused, if that ends the turn.
+    /// The refusal of the user, if it ends the turn.
     refusal: Mutex<Option<Failure>>,
 }
 
@@ -200,7 +199,7 @@ impl Counter for Here<'_> {
                     *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
                     why
                 }
-                Failure::Cancelled => "the turn was stopped".to_owned(),
+                Failure::Cancelled => "the turn was aborted".to_owned(),
             })
         }
         .boxed()

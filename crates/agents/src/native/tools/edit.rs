@@ -1,4 +1,4 @@
-//! `edit`: a piece of a file.
+//! `edit`: replaces a piece of a file.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Tool for Edit {
     }
 
     fn description(&self) -> String {
-        "Replaces a piece of a file. Quote oldString exactly as the file has it, without line numbers; it has to occur \
+        "Replaces a piece of a file. Quote oldString exactly as the file has it, without line numbers; it must occur \
          once only, so include enough around it, or set replaceAll. An empty oldString creates a new file."
             .to_owned()
     }
@@ -58,11 +58,11 @@ impl Tool for Edit {
         async move {
             let input: Input = parse(call.input).map_err(Failure::Error)?;
             let path = paths::locate(call, &input.file_path).await?;
-            // Planned first, so that a person who is asked sees the very change.
+            // Planned first, so that the user sees the exact change in the permission request.
             let planned = plan(&input, &path).await?;
             let mut change = compare(&path, &planned);
             paths::permit_edit(call, &input.file_path, &path, shown(&path, &change)).await?;
-            // Applied to the file as it is now: it may have changed while the person thought.
+            // Applied to the current file: it may have changed while the request was open.
             call.changes.before([path.as_path()]).await;
             let file = path.clone();
             let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;

@@ -1,4 +1,4 @@
-//! `glob`: files by name.
+//! `glob`: finds files by name.
 
 use std::fmt::Write as _;
 
@@ -29,8 +29,8 @@ impl Tool for Glob {
     fn description(&self) -> String {
         format!(
             "Finds files by name, the ones changed last first, at most {MAX_RESULTS}. Patterns are like \"**/*.rs\" or \
-             \"src/**/*.{{ts,tsx}}\"; one without a slash is looked for at every depth. What git ignores is left out \
-             unless path points into it."
+             \"src/**/*.{{ts,tsx}}\"; one without a slash matches at every depth. Files that git ignores are left out \
+             unless path points to them."
         )
     }
 
@@ -88,7 +88,7 @@ fn show(title: String, found: &Found) -> Output {
         );
     }
     if found.unfinished {
-        text.push_str("\n\n(The search took too long and did not see everything. Use a narrower path.)");
+        text.push_str("\n\n(The search timed out before it was complete. Use a narrower path.)");
     }
     Output::new(title, text, object(json!({ "count": shown, "truncated": cut })))
 }

@@ -1,4 +1,4 @@
-//! `grep`: lines by content.
+//! `grep`: finds lines by content.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Tool for Grep {
         format!(
             "Finds lines in files with a regular expression (Rust syntax, one line at a time, case matters unless it \
              begins with (?i)). Returns at most {MAX_RESULTS} lines with their numbers, from the files changed last \
-             first. What git ignores and what is not text is left out."
+             first. Files that git ignores and files that are not text are left out."
         )
     }
 
@@ -44,7 +44,7 @@ impl Tool for Grep {
             "properties": {
                 "pattern": { "type": "string", "description": "The regular expression" },
                 "path": { "type": "string", "description": "The directory or file to search; the working directory if left out" },
-                "include": { "type": "string", "description": "Only files whose path fits, such as \"*.rs\" or \"src/**/*.{ts,tsx}\"" },
+                "include": { "type": "string", "description": "Only files whose path matches, such as \"*.rs\" or \"src/**/*.{ts,tsx}\"" },
             },
             "required": ["pattern"],
             "additionalProperties": false,
@@ -76,7 +76,7 @@ impl Tool for Grep {
             let mut scope = Scope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();
-            // A line found is a line read, so a file that may not be read is not searched either.
+            // A match shows the line, so files that may not be read are not searched either.
             let (rules, root) = (call.permissions.about("read"), call.root.clone());
             scope.withheld =
                 Arc::new(move |path| evaluate(rules.iter(), "read", &root.relative(path)) != Action::Allow);
@@ -95,7 +95,7 @@ fn show(title: String, found: &Matches, room: usize) -> Output {
     'files: for file in &found.files {
         let _ = write!(text, "\n{}:\n", file.path.display());
         for line in &file.lines {
-            // Lines are short, but a hundred of them need not be.
+            // Each line is short, but a hundred of them may be too long.
             if text.len() + line.text.len() > room {
                 break 'files;
             }
@@ -113,7 +113,7 @@ fn show(title: String, found: &Matches, room: usize) -> Output {
         text.push_str("\n(Use a narrower path, include or pattern for the others.)\n");
     }
     if found.unfinished {
-        text.push_str("\n(The search took too long and did not see everything. Use a narrower path.)\n");
+        text.push_str("\n(The search timed out before it was complete. Use a narrower path.)\n");
     }
     if found.withheld > 0 {
         let _ =
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn omitted_matches_are_mentioned() {
         let output = show(String::new(), &matches(10, 500), 300);
         assert!(output.text.starts_with("Found 500 matches, showing 4\n"), "{}", output.text);
         assert!(output.text.ends_with("(Use a narrower path, include or pattern for the others.)"));

@@ -1,16 +1,17 @@
-//! Reading the input of a call, with some patience: models write numbers as text and whole numbers as fractions.
+//! Parses the input of a call, with some tolerance: models write numbers as text and whole numbers as fractions.
 
 use protocol::Extra;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Reads an input; what is wrong with it otherwise.
+/// Parses an input. The error describes the fault.
 pub(in crate::native) fn parse<T: DeserializeOwned>(input: &Extra) -> Result<T, String> {
     serde_json::from_value(Value::Object(input.clone())).map_err(|error| error.to_string())
 }
 
-/// A whole number that is not negative, or nothing. For use with `#[serde(default, deserialize_with = ...)]`.
+/// Parses a whole number that is not negative, or nothing. For use with
+/// `#[serde(default, deserialize_with = ...)]`.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     let number = match &value {

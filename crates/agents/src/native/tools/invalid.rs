@@ -1,6 +1,6 @@
-//! `invalid`: where calls go that cannot be made, so that the model reads what was wrong with them.
+//! `invalid`: receives calls that cannot be made, so that the model reads what was wrong with them.
 //!
-//! It is never offered to a model. Its input is what [`super::Bench`] found wrong.
+//! It is never offered to a model. Its input is the fault that [`super::Bench`] found.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;

@@ -1,4 +1,4 @@
-//! `list`: the entries of a directory.
+//! `list`: lists the entries of a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ impl Tool for List {
     }
 }
 
-/// A directory as the model sees it; `read` shows directories in the same way.
+/// Lists a directory; `read` shows directories in the same way.
 pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, Failure> {
     let directory = path.clone();
     let listing = paths::blocking(move || files::list(&directory)).await??;
@@ -69,7 +69,7 @@ pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, Failu
     Ok(Output::new(call.root.relative(&path), entries(&path, &listing), metadata))
 }
 
-/// The entries of a directory as the model sees them.
+/// Formats the entries of a directory for the model.
 pub(in crate::native) fn entries(path: &Path, listing: &Listing) -> String {
     let count = listing.names.len();
     let remark = match listing.omitted {

@@ -1,7 +1,7 @@
-//! Instructions that lie beside a file: what the people of that corner of the project want to be known.
+//! Instructions in subdirectories of the project, for the files there.
 //!
-//! Those of the project itself are in the system prompt. Further down they come with the first file that is read
-//! there, and not again as long as the model can still see them.
+//! The instructions of the project itself are in the system prompt. Those of a subdirectory are added to the first
+//! file that is read there, and not again as long as the model can still see them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use workspace::files::{self, Root};
 use super::{Call, Failure, paths};
 use crate::native::{limits, size};
 
-/// What files with instructions are called. In each directory the first of them counts.
+/// The names of instruction files. In each directory the first of them counts.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"];
 
-/// Most of a file with instructions that is shown, in bytes.
+/// The part of an instruction file that the model sees, in bytes.
 const MAX_TEXT: usize = 32 * 1024;
 
-/// Files with instructions that the model has seen or is about to see in this step.
+/// Instruction files that the model has seen or is about to see in this step.
 #[derive(Debug, Default)]
 pub(super) struct Loaded(Mutex<HashSet<PathBuf>>);
 
 impl Loaded {
-    /// Whether it was not there before.
+    /// Returns true if the path is new.
     fn add(&self, path: &Path) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
     }
@@ -34,14 +34,14 @@ impl Loaded {
     }
 }
 
-/// A file with instructions.
+/// An instruction file.
 pub(super) struct Nearby {
     pub(super) path: PathBuf,
     text: String,
 }
 
 impl Nearby {
-    /// As the model gets to see it, after the file it came with.
+    /// Formats the instructions for the model, to follow the file that was read.
     pub(super) fn reminder(&self) -> String {
         let text = self.text.get(..self.text.floor_char_boundary(MAX_TEXT)).unwrap_or(&self.text);
         format!(
@@ -52,14 +52,14 @@ impl Nearby {
     }
 }
 
-/// The instructions for a file that the model has not seen yet, those of the directories further up first.
+/// Returns the instructions for a file that the model has not seen yet, the most general first.
 pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<Nearby>, Failure> {
     let (root, path) = (call.root.clone(), file.to_owned());
     let found = paths::blocking(move || find(&root, &path)).await?;
     if found.iter().all(|nearby| call.loaded.has(&nearby.path)) {
         return Ok(Vec::new());
     }
-    // Only asked for when it matters: most files have nothing beside them.
+    // The history is read only if necessary: most files have no instructions beside them.
     let mut bytes = 0;
     let recent = call.turn.recent(|message| {
         bytes += size::stored(message).bytes;
@@ -73,7 +73,7 @@ pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<Nearby>, 
     Ok(found.into_iter().filter(|nearby| call.loaded.add(&nearby.path)).collect())
 }
 
-/// What lies in the directories from that of the file up to the project's, which is not included.
+/// Returns the instructions in the directories from that of the file up to that of the project, which is excluded.
 fn find(root: &Root, file: &Path) -> Vec<Nearby> {
     let above = file.ancestors().skip(1);
     let between = above
@@ -82,7 +82,7 @@ fn find(root: &Root, file: &Path) -> Vec<Nearby> {
         .filter_map(|directory| {
             let named = |name: &str| root.resolve(&directory.join(name).to_string_lossy()).ok();
             let path = NAMES.iter().filter_map(|name| named(name)).find(|path| path.is_file())?;
-            // Whoever reads the instructions themselves sees them anyway.
+            // A model that reads the instruction file itself sees it anyway.
             (path != file).then_some(path)
         })
         .filter_map(|path| Some(Nearby { text: files::current(&path).ok()??, path }))
@@ -95,7 +95,7 @@ fn is_summary(message: &MessageWithParts) -> bool {
     matches!(&message.info, Message::Assistant(info) if info.summary == Some(true))
 }
 
-/// Files with instructions that came with what the model still sees.
+/// Returns the instruction files that came with messages the model still sees.
 fn visible(history: &[MessageWithParts]) -> Vec<PathBuf> {
     let since = history.iter().rev().take_while(|message| !is_summary(message));
     let states = since.flat_map(|message| &message.parts).filter_map(|part| match &part.body {

@@ -1,4 +1,4 @@
-//! What tools need to know and cannot find out by themselves.
+//! The settings of the tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,36 +9,35 @@ use workspace::process::Support;
 
 use super::{SandboxOptions, Toolbox};
 
-/// How tools behave beyond what their input says.
+/// The settings of the tools.
 #[derive(Debug, Clone)]
 pub struct ToolOptions {
-    /// How much of an output a model gets to see.
+    /// Limits of an output that a model sees.
     pub output: Limits,
-    /// Where outputs that are longer are kept whole; nowhere if absent. Models may read what is there.
+    /// Stores the whole of longer outputs, which models may read there. If absent, they are not stored.
     pub shelf: Option<Shelf>,
-    /// What `skill` can load. Models may read the files beside a skill.
+    /// Skills that the `skill` tool can load. Models may read the files beside a skill.
     pub skills: Vec<Skill>,
-    /// What no tool reads or changes, whatever the rules say.
+    /// Paths that no tool reads or changes, regardless of the rules.
     pub closed: Closed,
-    /// Whether `webfetch` may reach addresses of this machine and of private networks.
+    /// True if `webfetch` may connect to this machine and to private networks.
     pub private_addresses: bool,
-    /// What commands may touch; whatever the user may if absent.
+    /// The sandbox of commands. If absent, commands have all rights of the user.
     pub sandbox: Option<SandboxOptions>,
-    /// How far the kernel can restrict commands. Where it cannot seal them, no command runs without a question only
-    /// because the built-in rules allow it.
+    /// The kernel's support for restricting commands. If it cannot seal them, the built-in rules alone let no
+    /// command run without a question.
     pub kernel: Support,
-    /// Who else brings tools along, and takes the place of ours with them.
+    /// Further tools, which replace built-in tools of the same name.
     pub toolbox: Option<Arc<dyn Toolbox>>,
 }
 
-/// Instructions for a kind of work, to be read when there is such work.
+/// Instructions for a kind of work, which the model loads when needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called.
     pub name: String,
-    /// What it is for.
+    /// The kind of work, for the model to choose by.
     pub description: String,
-    /// Its `SKILL.md`.
+    /// The path of its `SKILL.md`.
     pub path: PathBuf,
 }
 
@@ -58,7 +57,7 @@ impl Default for ToolOptions {
 }
 
 impl ToolOptions {
-    /// Directories outside of the project that may be read without asking.
+    /// Returns the directories outside of the project that may be read without asking.
     pub(in crate::native) fn readable(&self) -> impl Iterator<Item = PathBuf> {
         let shelf = self.shelf.iter().map(Shelf::directory);
         let skills = self.skills.iter().filter_map(|skill| skill.path.parent());

@@ -1,4 +1,4 @@
-//! From the text a model wrote to a file it may touch.
+//! Resolves paths that a model wrote, and checks permissions for them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use tokio::task;
 use super::{Call, Failure};
 use crate::native::gate::Target;
 
-/// Where a path leads; a person is asked if that is outside of the project.
+/// Resolves a path. A path outside of the project needs a permission.
 pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
     call.gate().locate(path, false).await
 }
 
-/// The same for somebody who only looks, and may do so in a few places more.
+/// Resolves a path for reading, for which some directories outside of the project need no permission.
 pub(super) async fn locate_to_read(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
     call.gate().locate(path, true).await
 }
 
-/// Asks to do something with a file of the project.
+/// Gets a permission to access a file.
 pub(super) async fn permit(
     call: &Call<'_>,
     permission: &'static str,
@@ -28,7 +28,7 @@ pub(super) async fn permit(
     call.gate().permit(permission, &[path.to_owned()], metadata).await
 }
 
-/// Asks to change a file.
+/// Gets a permission to change a file.
 pub(super) async fn permit_edit(
     call: &Call<'_>,
     written: &str,
@@ -39,9 +39,11 @@ pub(super) async fn permit_edit(
     call.gate().permit_edit(vec![target], metadata).await
 }
 
-/// Runs something that blocks. A panic in there is an error of the tool.
+/// Runs blocking work. A panic becomes an error of the tool.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    task::spawn_blocking(work).await.map_err(|error| Failure::Error(format!("the tool broke: {error}")))
+    task::spawn_blocking(work)
+        .await
+        .map_err(|error| Failure::Error(format!("the tool failed unexpectedly: {error}")))
 }

@@ -1,4 +1,4 @@
-//! `question`: asks the person something.
+//! `question`: asks the user.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
@@ -23,8 +23,8 @@ impl Tool for Question {
     }
 
     fn description(&self) -> String {
-        "Asks the person one or more questions with answers to pick from, and waits. They may also answer in their own \
-         words. Use it when you cannot go on without knowing; put the answer you recommend first."
+        "Asks the user one or more questions with answers to choose from, and waits. They may also answer in their own \
+         words. Use it when you cannot go on without the answer; put the answer you recommend first."
             .to_owned()
     }
 
@@ -51,7 +51,7 @@ impl Tool for Question {
                                     "required": ["label", "description"],
                                 },
                             },
-                            "multiple": { "type": "boolean", "description": "Whether several may be picked" },
+                            "multiple": { "type": "boolean", "description": "True if several answers may be chosen" },
                         },
                         "required": ["question", "header", "options"],
                     },
@@ -64,7 +64,7 @@ impl Tool for Question {
 
     fn check(&self, input: &Extra) -> Result<(), String> {
         match parse::<Input>(input)?.questions.as_slice() {
-            [] => Err("there has to be at least one question".to_owned()),
+            [] => Err("there must be at least one question".to_owned()),
             _ => Ok(()),
         }
     }
@@ -75,7 +75,9 @@ impl Tool for Question {
             let ask = Ask::Question { questions: questions.clone(), call: Some(call.id.to_owned()) };
             match call.turn.ask(ask).await {
                 Answer::Answers(answers) => Ok(show(&questions, &answers)),
-                Answer::Withdrawn => Err(Failure::Refused("Nobody answered the question.".to_owned())),
+                Answer::Withdrawn => {
+                    Err(Failure::Refused("The question was withdrawn without an answer.".to_owned()))
+                }
                 Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
                     Err(Failure::Refused("The user dismissed this question".to_owned()))
                 }

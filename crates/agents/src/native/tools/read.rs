@@ -1,4 +1,4 @@
-//! `read`: some lines of a file, a picture or document, or the entries of a directory.
+//! `read`: reads lines of a file, a picture or document, or the entries of a directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -94,7 +94,7 @@ impl Tool for Read {
     }
 }
 
-/// A file that is not there, with names that may have been meant.
+/// Returns the error for a missing file, with similar names.
 fn missing(path: &Path, error: files::Error) -> Failure {
     let meant = match error {
         files::Error::NotFound(_) => files::alike(path),
@@ -107,7 +107,7 @@ fn missing(path: &Path, error: files::Error) -> Failure {
     Failure::Error(format!("{error}\n\nDid you mean one of these?\n{}", names.join("\n")))
 }
 
-/// A picture or document, which travels beside the text.
+/// Returns a picture or document as an attachment of the output.
 async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, Failure> {
     let text = if media.is_image() { "Image read successfully" } else { "PDF read successfully" };
     let metadata = object(json!({ "preview": text, "truncated": false, "loaded": [] }));
@@ -116,7 +116,7 @@ async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, F
     remind(call, path, output).await
 }
 
-/// A picture or document with all that is in it.
+/// Converts a picture or document to a file part that contains it.
 pub(in crate::native) fn embedded(path: &Path, media: &Media) -> FilePart {
     FilePart {
         mime: media.mime.to_owned(),
@@ -127,7 +127,7 @@ pub(in crate::native) fn embedded(path: &Path, media: &Media) -> FilePart {
     }
 }
 
-/// Adds the instructions that lie beside the file.
+/// Adds the instructions of the file's directory.
 async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Output, Failure> {
     let nearby = nearby::nearby(call, path).await?;
     let loaded: Vec<Value> = nearby.iter().map(|nearby| nearby.path.to_string_lossy().into()).collect();
@@ -136,7 +136,7 @@ async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Outp
     Ok(output)
 }
 
-/// Some lines of a file as the model sees them.
+/// Formats lines of a file for the model.
 pub(in crate::native) fn numbered(path: &Path, page: &Page) -> String {
     let path = path.to_string_lossy();
     let mut output = format!("<path>{path}</path>\n<type>file</type>\n<content>\n");

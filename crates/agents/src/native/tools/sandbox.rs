@@ -1,6 +1,7 @@
-//! What tools may touch when people have asked for a sandbox.
+//! The user's sandbox settings, applied to tools.
 //!
-//! Commands are held by the kernel. Tools that work inside the server are not, so they refuse by themselves.
+//! The kernel restricts commands. Tools that run inside the server are not restricted by it, so they check the
+//! settings themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +14,21 @@ use workspace::process::{Kept, Outcome, Restored, Sandbox, Support};
 use super::{Failure, Tool, paths};
 use crate::native::protected;
 
-/// A sandbox for commands.
+/// The sandbox of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxOptions {
-    /// What may be written.
+    /// The paths that may be written.
     pub mode: SandboxMode,
-    /// Whether the network may be used.
+    /// True if commands may use the network.
     pub network: bool,
-    /// Directories for temporary files, as real paths. They may be written to if the project may.
+    /// Directories for temporary files, as real paths. Commands may write to them if they may write to the project.
     pub temporary: Vec<PathBuf>,
-    /// What the kernel can do about it.
+    /// The kernel's support for restricting commands.
     pub support: Support,
 }
 
 impl SandboxOptions {
-    /// Whether a tool that works inside the server may be used.
+    /// Fails if the sandbox forbids a tool that runs inside the server.
     pub(super) fn permits(&self, tool: &dyn Tool) -> Result<(), Failure> {
         let refused = |why: &str| {
             Err(Failure::Error(format!("The sandbox does not allow {}: {why}. Do without it.", tool.name())))
@@ -41,7 +42,7 @@ impl SandboxOptions {
         }
     }
 
-    /// The sandbox for a command; nothing if it may do whatever the user may.
+    /// Returns the sandbox of a command, or `None` if it has all rights of the user.
     pub(crate) async fn around(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
         let writable = match self.mode {
             SandboxMode::Off => return Ok(None),
@@ -52,11 +53,12 @@ impl SandboxOptions {
     }
 
     async fn writable(&self, turn: &Turn, root: &Root) -> Result<Vec<PathBuf>, Failure> {
-        // Sessions are made with real paths. If this one is none any more, a command may have replaced the directory
-        // by a link to what it wants to write to.
+        // Sessions are created with real paths. If the directory's path is not real any more, a command may have
+        // replaced the directory by a link to a place that it wants to write to.
         if root.directory() != Path::new(&turn.session.directory) {
             return Err(Failure::Error(format!(
-                "The session's directory {} leads to {} now. A sandbox needs a directory that stays where it is.",
+                "The session's directory {} now leads to {}. The sandbox does not allow a directory that was \
+                 replaced by a link.",
                 turn.session.directory,
                 root.directory().display()
             )));
@@ -67,7 +69,7 @@ impl SandboxOptions {
         Ok(project.chain(self.temporary.iter().cloned()).collect())
     }
 
-    /// The files that a command must not change although it may write to the project.
+    /// Returns the files that a command must not change although it may write to the project.
     pub(crate) async fn kept(&self, root: &Root) -> Result<Vec<Kept>, Failure> {
         if self.mode != SandboxMode::WorkspaceWrite {
             return Ok(Vec::new());
@@ -76,7 +78,7 @@ impl SandboxOptions {
         paths::blocking(move || protected::kept(&root)).await
     }
 
-    /// What a model should know whose command failed.
+    /// Returns a hint for a model whose command failed.
     pub(super) fn remark(&self) -> Option<String> {
         let written = match self.mode {
             SandboxMode::Off => return None,
@@ -88,10 +90,10 @@ impl SandboxOptions {
     }
 }
 
-/// Most files that are named in a remark; the others are counted.
+/// The most files that a remark names; the others are counted.
 const MAX_NAMED: usize = 5;
 
-/// What a model and a user should know about protected files that a command has changed.
+/// Tells the model and the user about protected files that a command has changed.
 pub(crate) fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
     let said: Vec<String> = [
         remark(root, restored, "changed by the command and", "been put back", |it| *it == Outcome::PutBack),
@@ -106,7 +108,7 @@ pub(crate) fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
-/// A sentence about the files with one outcome.
+/// Returns a sentence about the files with one outcome.
 fn remark(
     root: &Root,
     restored: &[Restored],

@@ -1,18 +1,19 @@
-//! Commands that run without a question because the built-in rules call them harmless.
+//! The sealed sandbox of commands that run without a question because the built-in rules call them harmless.
 //!
-//! The rules may be wrong about a command, and git runs programs that a repository names. So these commands run where
-//! they can only read and print: in a sealed sandbox, with an environment that has no secrets and no instructions for
+//! The rules may be wrong about a command, and git runs programs that a repository names. So these commands can
+//! only read and print: they run in a sealed sandbox, with an environment that has no secrets and no settings for
 //! shells and loaders, and with everything switched off by which git would start another program.
 
 use std::ffi::OsString;
 
 use workspace::process::{Sandbox, Spec, Support};
 
-/// What a model is told whose command failed.
+/// The hint for a model whose command failed.
 pub(super) const REMARK: &str = "The command ran without a question, in a sandbox: it could not write any file or change \
                                  anything else, and had no network.";
 
-/// Variables that such a command sees. Others may hold secrets, or change what shells, loaders and git do.
+/// Variables that such a command inherits. Others may hold secrets, or change the behaviour of shells, loaders and
+/// git.
 const KEPT: &[&str] = &[
     "COLUMNS",
     "GIT_CEILING_DIRECTORIES",
@@ -45,7 +46,7 @@ const VARIABLES: [(&str, &str); 5] = [
     ("GIT_NO_LAZY_FETCH", "1"),
 ];
 
-/// Settings for git, which win over those of a repository.
+/// Settings for git, which override those of a repository.
 const SETTINGS: [(&str, &str); 15] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -65,7 +66,7 @@ const SETTINGS: [(&str, &str); 15] = [
     ("status.submoduleSummary", "false"),
 ];
 
-/// Prepares the environment of a command; answers with its sandbox.
+/// Prepares the environment of a command and returns its sandbox.
 pub(in crate::native) fn prepare(spec: &mut Spec, kernel: Support) -> Sandbox {
     spec.inherited = Some(KEPT);
     // Plugins add variables, too.

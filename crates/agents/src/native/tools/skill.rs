@@ -1,4 +1,4 @@
-//! `skill`: instructions for a kind of work, loaded when there is such work.
+//! `skill`: loads instructions for a kind of work.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::input::parse;
 use super::{Call, Failure, Output, Skill as Known, Tool, object, paths};
 use crate::native::permission::{Pattern, Wish};
 
-/// Most files beside a skill that are named.
+/// The most files beside a skill that are named.
 const MAX_FILES: usize = 10;
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct Input {
     name: String,
 }
 
-/// Knows which skills there are.
+/// The tool with the list of available skills.
 pub(super) struct Skill {
     skills: Vec<Known>,
 }
@@ -92,8 +92,13 @@ impl Tool for Skill {
 }
 
 fn load(skill: &Known, scope: &Scope) -> Result<Output, Failure> {
-    let gone = || Failure::Error(format!("the skill's file is gone: {}", skill.path.display()));
-    // Skills are often links to where they are kept.
+    let gone = || {
+        Failure::Error(format!(
+            "cannot read the skill's file {}: it does not exist any more",
+            skill.path.display()
+        ))
+    };
+    // Skills are often links to the directory where they are stored.
     let path = skill.path.canonicalize().map_err(|_| gone())?;
     scope.closed.check(&path)?;
     let content = files::current(&path)?.ok_or_else(gone)?;
@@ -121,7 +126,7 @@ fn list(directory: &Path, beside: &[PathBuf]) -> String {
     )
 }
 
-/// The text after the front matter, which says what the model has read already.
+/// Returns the text after the front matter, whose contents the model already has from the tool's description.
 fn body(content: &str) -> &str {
     let after = content.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
     after.map_or(content, |(_, body)| body.trim_start_matches('-').trim_start())

@@ -1,4 +1,4 @@
-//! `task`: hands work to a subagent in a child session.
+//! `task`: gives a task to a subagent in a child session.
 
 use engine::ports::{ChildEnd, ChildSpec};
 use futures::future::{BoxFuture, FutureExt};
@@ -12,24 +12,24 @@ use super::{Call, Failure, Output, Tool, object};
 use crate::native::limits;
 use crate::native::permission::{Pattern, Wish};
 
-/// Why no more tasks are begun.
-const FULL: &str = "as many tasks as may work in the background do already; wait for their reports";
+/// The error when the limit of background tasks is reached.
+const FULL: &str = "the limit of background tasks is reached; wait for their reports";
 
-/// What is told of a task that has only begun.
-const RUNNING: &str = "The subagent works in the background. You are told its report when it is there.";
+/// The result of a background task's call.
+const RUNNING: &str = "The subagent works in the background. You will receive its report when it ends.";
 
 #[derive(Deserialize)]
 struct Input {
     description: String,
     prompt: String,
     subagent_type: String,
-    /// A task of before that goes on.
+    /// An earlier task to continue.
     task_id: Option<SessionId>,
-    /// Whether the call is over before the task is.
+    /// True if the call returns before the task ends.
     background: Option<bool>,
 }
 
-/// Knows which subagents there are.
+/// The tool with the list of available subagents.
 pub(super) struct Task {
     agents: Vec<(String, String)>,
 }
@@ -55,11 +55,11 @@ impl Tool for Task {
         let agents: Vec<String> =
             self.agents.iter().map(|(name, about)| format!("- {name}: {about}")).collect();
         format!(
-            "Hands a task to a subagent, which works on it alone in a session of its own and returns one final report. \
-             It does not see this conversation, so the prompt has to say everything it needs, and what to report. \
-             Several calls in one answer run at the same time. With `background` the call is over at once and you are told \
-             the report when it is there: do something else meanwhile, or stop. With `task_id`, which every report names, an \
-             earlier task goes on with what it knows.\n\nSubagents:\n{}",
+            "Gives a task to a subagent, which works on it alone in a session of its own and returns one final report. \
+             It does not see this conversation, so the prompt must contain everything it needs, and what to report. \
+             Several calls in one answer run at the same time. With `background` the call returns at once and you receive \
+             the report when the task ends: do something else meanwhile, or stop. With `task_id`, which every report names, \
+             an earlier task continues with its own conversation.\n\nSubagents:\n{}",
             agents.join("\n")
         )
     }
@@ -71,7 +71,7 @@ impl Tool for Task {
                 "description": { "type": "string", "description": "The task in three to five words" },
                 "prompt": { "type": "string", "description": "Everything the subagent needs to know" },
                 "subagent_type": { "type": "string", "enum": self.names(), "description": "Which subagent" },
-                "task_id": { "type": "string", "description": "The id of an earlier task that is to go on" },
+                "task_id": { "type": "string", "description": "The id of an earlier task to continue" },
                 "background": { "type": "boolean", "description": "Go on without waiting for the report" },
             },
             "required": ["description", "prompt", "subagent_type"],
@@ -143,7 +143,7 @@ fn wish(input: &Input) -> Wish {
     }
 }
 
-/// What clients need to find the child.
+/// Returns the metadata by which clients find the child.
 fn about(call: &Call<'_>, child: &SessionId) -> Extra {
     let model = &call.turn.model;
     object(json!({
@@ -157,7 +157,7 @@ fn wrap(id: &SessionId, state: &str, tag: &str, text: &str) -> String {
     format!("<task id=\"{id}\" state=\"{state}\">\n<{tag}>\n{text}\n</{tag}>\n</task>")
 }
 
-/// What is told of a task that nobody waited for.
+/// Returns the report of a background task.
 pub(in crate::native) fn told(end: &ChildEnd) -> String {
     match report(end) {
         Ok(report) => report,
@@ -166,11 +166,11 @@ pub(in crate::native) fn told(end: &ChildEnd) -> String {
 }
 
 fn early(end: &ChildEnd) -> String {
-    let text = if end.text.is_empty() { "It said nothing." } else { &end.text };
+    let text = if end.text.is_empty() { "It returned no text." } else { &end.text };
     format!("The subagent stopped early ({}). {text}", end.reason.as_str())
 }
 
-/// What a child's end means to who started it.
+/// Returns the report of a child, or the failure of the call.
 pub(in crate::native) fn report(end: &ChildEnd) -> Result<String, Failure> {
     match end.reason {
         EndReason::Completed => Ok(wrap(&end.session, "completed", "task_result", &end.text)),

@@ -1,4 +1,4 @@
-//! `todowrite`: the list of what the agent means to do.
+//! `todowrite`: replaces the agent's todo list.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{AgentEvent, Extra, Todo};
@@ -22,9 +22,9 @@ impl Tool for TodoWrite {
     }
 
     fn description(&self) -> String {
-        "Replaces your list of what is left to do, which people can see. Use it for work of several steps: write the \
+        "Replaces your todo list, which the user can see. Use it for work of several steps: write the \
          whole list each time, keep exactly one entry in_progress, and complete entries as soon as they are done. An \
-         entry that cannot be done without a person is blocked."
+         entry that cannot be done without the user is blocked."
             .to_owned()
     }
 

@@ -1,4 +1,4 @@
-//! Cutting what is too long for a model, and saying where all of it is.
+//! Cuts output that is too long for a model, and stores the whole in a file.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use workspace::output::{self, Cut, End, Omitted};
 
 use super::{Call, Output, paths};
 
-/// Cuts the output of a tool that has no bound of its own, and keeps all of it in a file.
+/// Cuts the output of a tool that has no limit of its own, and stores the whole in a file.
 pub(super) async fn fit(call: &Call<'_>, mut output: Output) -> Output {
     if output.metadata.contains_key("truncated") {
         return output;
@@ -26,19 +26,23 @@ pub(super) async fn fit(call: &Call<'_>, mut output: Output) -> Output {
     output
 }
 
-/// What a file with the whole output of a call is called.
+/// Returns the name of the file with the whole output of a call.
 pub(super) fn name(call: &Call<'_>) -> String {
     format!("{}_{}", call.turn.session.id, call.id)
 }
 
-/// Keeps a whole output in a file; a full disk is no reason to fail.
+/// Stores a whole output in a file. Returns `None` if that fails, because a full disk is no reason to fail the
+/// call.
 pub(super) async fn keep(call: &Call<'_>, text: String) -> Option<PathBuf> {
     let (shelf, name) = (call.options.shelf.clone()?, name(call));
     let kept = paths::blocking(move || shelf.keep(&name, &text)).await.ok()?;
-    kept.inspect_err(|error| tracing::warn!(%error, "a long output could not be kept")).ok()
+    kept.inspect_err(
+        |error| tracing::warn!(%error, "cannot store a long output; the model sees only a part of it"),
+    )
+    .ok()
 }
 
-/// In place of what is missing.
+/// Returns the text in place of the omitted part.
 pub(super) fn marker(cut: &Cut<'_>) -> String {
     match cut.omitted {
         Omitted::Lines(count) => format!("...{count} lines truncated..."),
@@ -46,19 +50,19 @@ pub(super) fn marker(cut: &Cut<'_>) -> String {
     }
 }
 
-/// What to do about it.
+/// Returns a hint for the model on how to get the omitted part.
 pub(super) fn hint(call: &Call<'_>, path: Option<&PathBuf>) -> String {
     let Some(path) = path else {
-        return "The rest was not kept: call the tool again in a way that makes it say less.".to_owned();
+        return "The rest was not stored: call the tool again in a way that produces less output.".to_owned();
     };
     let path = path.display();
     let delegate = if call.may_delegate {
-        " If all of it matters, let a subagent go through it (task) and report."
+        " If all of it matters, let a subagent read it (task) and report."
     } else {
         ""
     };
     format!(
-        "All of it is in {path}. Search it with grep, or read parts of it with offset and limit; do not read it \
+        "The whole output is in {path}. Search it with grep, or read parts of it with offset and limit; do not read it \
          whole.{delegate}"
     )
 }

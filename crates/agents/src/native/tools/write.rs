@@ -1,4 +1,4 @@
-//! `write`: a whole file.
+//! `write`: writes a whole file.
 
 use std::path::Path;
 
@@ -72,12 +72,12 @@ impl Tool for Write {
     }
 }
 
-/// What a person sees who is asked about a change.
+/// Returns the details of a change for the permission request.
 pub(super) fn shown(path: &Path, diff: &FileDiff) -> Extra {
     object(json!({ "filepath": path.to_string_lossy(), "diff": diff.patch }))
 }
 
-/// Tells everybody that a file is different now.
+/// Claims a changed file for the session and reports it to clients.
 pub(super) async fn changed(call: &Call<'_>, path: &Path) {
     call.changes.wrote(path);
     call.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;

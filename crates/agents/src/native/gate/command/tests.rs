@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::native::permission::Permissions;
 
-/// The verdict on a line as [`Gate::command`] reaches it for the project's own directory.
+/// Returns the verdict on a line as [`Gate::command`] reaches it for the project's own directory.
 fn verdict(permissions: &Permissions, root: &Root, line: &str) -> Verdict {
     let commands = commands(line);
     let wish = wish(line, &commands);
@@ -38,7 +38,7 @@ fn a_wish_names_every_command_of_the_line() {
 }
 
 #[test]
-fn places_outside_are_told_from_what_only_looks_like_one() {
+fn paths_outside_are_told_from_words_that_look_like_one() {
     let outer = TempDir::new().unwrap();
     let top = outer.path().canonicalize().unwrap();
     let project = top.join("project");

@@ -1,6 +1,6 @@
-//! How many words name what a command does.
+//! The number of words that identify a command.
 
-/// Programs whose first word says too little, the longest beginning first.
+/// Programs that need more than their first word, the longest prefixes first.
 const ARITIES: [(&str, usize); 71] = [
     ("bun exec", 3),
     ("bun run", 3),
@@ -75,8 +75,8 @@ const ARITIES: [(&str, usize); 71] = [
     ("yarn", 2),
 ];
 
-/// The words that name what is done; the longest known beginning decides. Nothing if an option stands where a
-/// subcommand should: then the words say nothing about what the program does.
+/// Returns the words that identify a command; the longest known prefix decides. Returns `None` if an option stands
+/// in place of a subcommand, because then the words do not identify the command.
 pub(super) fn naming(words: &[String]) -> Option<&[String]> {
     let begins = |opening: &str| {
         let opening: Vec<&str> = opening.split(' ').collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_no_second_opinions() {
+    fn the_table_has_no_duplicates() {
         let mut openings: Vec<&str> = ARITIES.iter().map(|(opening, _)| *opening).collect();
         openings.sort_unstable();
         openings.dedup();

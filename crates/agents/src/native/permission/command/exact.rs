@@ -1,9 +1,9 @@
 //! Programs whose arguments name another program or contain code.
 //!
-//! A reply of `always` to `timeout 5 make` cannot mean "`timeout` with any arguments": that would allow every command.
-//! For these programs it means the same command again.
+//! A reply of `always` to `timeout 5 make` cannot mean "`timeout` with any arguments": that would allow every
+//! command. For these programs it means the same command again.
 
-/// Programs that run what their arguments say, by their names without version numbers.
+/// Programs that run their arguments as programs or code, by their names without version numbers.
 const RUNNERS: &[&str] = &[
     ".",
     "R",
@@ -151,7 +151,7 @@ const RUNNERS: &[&str] = &[
     "zsh",
 ];
 
-/// Subcommands that run what follows them, by program.
+/// Subcommands that run the rest of their arguments, by program.
 const RUNNING: [(&str, &[&str]); 16] = [
     ("asdf", &["exec"]),
     ("bun", &["exec", "x", "repl"]),
@@ -193,10 +193,10 @@ const HARMLESS_OPTIONS: [&str; 18] = [
     "worktree",
 ];
 
-/// Modules of Python that a project runs on itself.
+/// Python modules that a project runs on itself.
 const MODULES: [&str; 6] = ["black", "flake8", "mypy", "pytest", "ruff", "unittest"];
 
-/// Whether only the same command may be allowed for good.
+/// Returns true if `always` may allow only exactly the same command.
 pub(super) fn only(words: &[String]) -> bool {
     let mut words = words.iter().map(String::as_str);
     let name = program(words.next().unwrap_or_default());
@@ -212,7 +212,7 @@ pub(super) fn only(words: &[String]) -> bool {
     }
 }
 
-/// A program's name without its directory and its version: `python` for `/usr/bin/python3.12`.
+/// Returns a program's name without its directory and version: `python` for `/usr/bin/python3.12`.
 fn program(word: &str) -> &str {
     let name = word.rsplit('/').next().unwrap_or(word);
     let bare =

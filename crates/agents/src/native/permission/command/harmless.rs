@@ -1,22 +1,23 @@
-//! Commands that only look at things, by the options that their programs are known to have.
+//! Commands that only read, recognised by the known options of their programs.
 //!
-//! Every option that is allowed is listed in full; an unknown one, an abbreviated one or one that may come out of a
-//! wildcard makes the command ask. What passes runs without a question, in a sandbox in which it cannot write.
+//! Every allowed option is listed in full. An unknown or abbreviated option, or a word that a wildcard may turn
+//! into one, makes the command ask. A command that passes runs without a question, in a sandbox in which it cannot
+//! write.
 
 mod git;
 
 use super::plain::Word;
 
-/// Why a command is harmless.
+/// The reason why a command is harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::native) enum Harmless {
-    /// Nothing in it can start another program.
+    /// It cannot start another program.
     Inert,
     /// A repository's configuration can make it start programs, so it needs the sandbox.
     Git,
 }
 
-/// The commands as rules name them. Whether their options are harmless, too, is for [`judge`] to say.
+/// The commands as rules name them. [`judge`] decides whether their options are harmless, too.
 pub(in crate::native) const PATTERNS: [&str; 25] = [
     "echo *",
     "false",
@@ -93,7 +94,7 @@ const LS: Grammar = Grammar {
         "tabsize",
         "width",
     ],
-    // Whatever a wildcard becomes, `ls` only lists.
+    // Whatever a wildcard expands to, `ls` only lists.
     wildcards: true,
     ..Grammar::NONE
 };
@@ -127,7 +128,7 @@ const WHICH: Grammar = Grammar { flags: "a", ..Grammar::NONE };
 
 const PWD: Grammar = Grammar { flags: "LP", ..Grammar::NONE };
 
-/// Why a command is harmless; nothing if it may not be.
+/// Returns the reason why a command is harmless, or `None` if it may not be.
 pub(super) fn judge(words: &[Word]) -> Option<Harmless> {
     let (name, arguments) = words.split_first()?;
     let inert = match name.text.as_str() {
@@ -160,17 +161,17 @@ struct Grammar {
     valued: &'static str,
     /// One-letter options with a number in the same word, or none.
     numbered: &'static str,
-    /// Whether `-12` is an option.
+    /// True if `-12` is an option.
     numbers: bool,
-    /// Whole words.
+    /// Words that are accepted as they are.
     exact: &'static [&'static str],
     /// Long options without a value, or with one after `=`.
     long: &'static [&'static str],
     /// Long options with a value, after `=` or in the next word.
     long_valued: &'static [&'static str],
-    /// Whether a word that begins with a wildcard is harmless although it may become an option.
+    /// True if a word that begins with a wildcard is harmless although it may become an option.
     wildcards: bool,
-    /// Which other words are accepted.
+    /// Returns true for other words that are accepted.
     operand: fn(&str) -> bool,
 }
 
@@ -187,7 +188,7 @@ impl Grammar {
         operand: |_| true,
     };
 
-    /// Whether all arguments are known to be harmless.
+    /// Returns true if all arguments are known to be harmless.
     fn accepts(&self, arguments: &[Word]) -> bool {
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
@@ -242,7 +243,7 @@ impl Grammar {
         }
     }
 
-    /// One-letter options, which may share a word.
+    /// Reads one-letter options, which may share a word.
     fn short(&self, letters: &str) -> Read {
         if self.numbers && letters.bytes().all(|byte| byte.is_ascii_digit()) {
             return Read::Fine;
@@ -267,9 +268,9 @@ impl Grammar {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Read {
     Fine,
-    /// The next word belongs to it.
+    /// The next word is the option's value.
     NeedsValue,
-    /// No options after this one.
+    /// No options follow this word.
     End,
     Unknown,
 }

@@ -1,11 +1,11 @@
 //! The plain reading of a command line.
 //!
 //! A rule can only judge a command by its words if every shell sees the same words. So this reader accepts a narrow
-//! part of the shell's language: simple commands of literal words, quoted or not, joined by `&&`, `||`, `|`, `;` and new
-//! lines, with `/dev/null` as the only file in redirections. It rejects everything else, and a rejected line is opaque.
-//! Rejecting too much costs a question; accepting too much would run commands without one.
+//! part of the shell's language: simple commands of literal words, quoted or not, joined by `&&`, `||`, `|`, `;`
+//! and new lines, with `/dev/null` as the only file in redirections. It rejects everything else, and a rejected
+//! line is opaque. Rejecting too much costs a question; accepting too much would run commands without one.
 
-/// Words that run the command after them and change nothing about what it does.
+/// Words that run the command after them without changing its effect.
 const TRANSPARENT: [&str; 5] = ["builtin", "command", "exec", "nohup", "time"];
 
 /// Words that begin something other than a simple command.
@@ -14,7 +14,7 @@ const RESERVED: [&str; 20] = [
     "in", "select", "then", "until", "while", "time",
 ];
 
-/// Builtins that read their arguments as shell code, or change what later words mean.
+/// Builtins that read their arguments as shell code, or change the meaning of later words.
 const REINTERPRETING: [&str; 17] = [
     "alias",
     "bind",
@@ -42,29 +42,30 @@ const EVALUATING: [&str; 6] = ["getopts", "printf", "read", "test", "unset", "wa
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
-    /// Where the first unquoted wildcard stands; the shell keeps what is before it and may replace the rest by names
-    /// of files.
+    /// The position of the first unquoted wildcard. The shell keeps the text before it and may replace the rest by
+    /// file names.
     pub(super) wildcard: Option<usize>,
-    /// Whether it has an unquoted tilde at its start.
+    /// True if it begins with an unquoted tilde.
     tilde: bool,
-    /// Whether it has an unquoted brace.
+    /// True if it contains an unquoted brace.
     brace: bool,
     start: usize,
 }
 
 impl Word {
-    /// Whether the shell passes on exactly this text.
+    /// Returns true if the shell passes on exactly this text.
     fn is_literal(&self) -> bool {
         self.wildcard.is_none() && !self.tilde && !self.brace
     }
 
-    /// Whether the shell may turn it into words that begin differently, options for instance.
+    /// Returns true if the shell may expand it to words with any beginning, for instance options.
     pub(super) fn begins_anyhow(&self) -> bool {
         self.wildcard == Some(0)
     }
 
-    /// Whether one of its wildcards may lead out of the project: the path is absolute, climbs, or climbs once a shell has
-    /// replaced `.*` by `..`, as older ones do. Only the shell knows the place, so no rule about places can.
+    /// Returns true if one of its wildcards may lead out of the project: the path is absolute, climbs, or climbs
+    /// once a shell has replaced `.*` by `..`, as older ones do. Only the shell knows the result, so no rule about
+    /// paths can judge it.
     pub(super) fn may_lead_away(&self) -> bool {
         let climbs = |component: &str| {
             component == ".." || (component.starts_with('.') && component.contains(['*', '?', '[']))
@@ -77,12 +78,12 @@ impl Word {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
     pub(super) words: Vec<Word>,
-    /// Where its first word begins in the line and where its last word or redirection ends.
+    /// The byte range in the line, from the first word to the last word or redirection.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// The commands of a plain line; nothing if the line is not plain.
+/// Returns the commands of a plain line, or `None` if the line is not plain.
 pub(super) fn read(line: &str) -> Option<Vec<Simple>> {
     if !line.chars().all(is_visible) || (!line.is_ascii() && line.contains('\\')) {
         // In some encodings a byte of a letter and a backslash form one character, which hides the backslash.
@@ -91,7 +92,7 @@ pub(super) fn read(line: &str) -> Option<Vec<Simple>> {
     let mut reader = Reader { line, at: 0 };
     let mut found = Vec::new();
     let mut current = Simple::default();
-    // Whether the last operator needs a command after it.
+    // True if the last operator needs a command after it.
     let mut joined = false;
     loop {
         reader.skip_blanks();
@@ -129,7 +130,8 @@ pub(super) fn read(line: &str) -> Option<Vec<Simple>> {
     Some(found)
 }
 
-/// Whether a character is shown as it is. Others may mislead a person, a shell or this reader.
+/// Returns true if a character is displayed as it is. Other characters may mislead the user, a shell or this
+/// reader.
 fn is_visible(character: char) -> bool {
     let hidden = matches!(character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -137,8 +139,8 @@ fn is_visible(character: char) -> bool {
     matches!(character, '\n' | '\t') || !(character.is_control() || hidden)
 }
 
-/// The command without words that only run what follows them; nothing if its name or arguments mean more than they
-/// show.
+/// Removes words that only run the command after them. Returns `None` if the command's name or arguments mean more
+/// than they show.
 fn finish(mut simple: Simple) -> Option<Simple> {
     while let [first, next, ..] = simple.words.as_slice() {
         if !TRANSPARENT.contains(&first.text.as_str()) || !first.is_literal() || next.text.starts_with('-') {
@@ -151,7 +153,7 @@ fn finish(mut simple: Simple) -> Option<Simple> {
     let odd = !name.is_literal() || text.is_empty() || text.contains(['=', '[', '{', '}']);
     let evaluates = EVALUATING.contains(&text)
         && arguments.iter().any(|word| word.text.contains(['[', '$', '`', '(']) || !word.is_literal());
-    // Only the shell knows the directory, and what follows runs there.
+    // Only the shell knows the directory, and the following commands run there.
     let goes_anywhere =
         matches!(text, "cd" | "pushd") && arguments.iter().any(|word| word.wildcard.is_some());
     if odd || evaluates || goes_anywhere || RESERVED.contains(&text) || REINTERPRETING.contains(&text) {
@@ -166,9 +168,9 @@ enum Operator {
     None,
     /// `&&`, `||` or `|`.
     Join,
-    /// `;`.
+    /// `;`, after which a command is optional.
     End,
-    /// One that neither reads nor writes a file.
+    /// A redirection that neither reads nor writes a file.
     Redirection,
 }
 
@@ -206,12 +208,12 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// Skips to the end of the line that is being read.
+    /// Skips to the end of the current line.
     fn skip_comment(&mut self) {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
-    /// The operator that begins here; nothing if it is one that makes the line opaque.
+    /// Reads the operator that begins here. Returns `None` for an operator that makes the line opaque.
     fn operator(&mut self) -> Option<Operator> {
         if self.eat("&&") || self.eat("||") {
             return Some(Operator::Join);
@@ -238,7 +240,7 @@ impl<'l> Reader<'l> {
         (!matches!(self.peek(), Some('&' | '(' | ')'))).then_some(Operator::None)
     }
 
-    /// Whether the file of a redirection is `/dev/null`.
+    /// Returns true if the file of a redirection is `/dev/null`.
     fn discards(&mut self) -> bool {
         self.skip_blanks();
         self.eat("/dev/null") && self.is_at_delimiter()
@@ -268,7 +270,7 @@ impl<'l> Reader<'l> {
                 }
             }
         }
-        // `a&>x` may be read as `a` and a redirection, or as `a&` and one.
+        // Shells read `a&>x` as `a` and a redirection, or as `a&` and one.
         if self.rest().starts_with("&>") {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Lines as models write them, and as somebody would who wants to get past the rules.
+//! Lines as models write them, and attacks that try to bypass the rules.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use workspace::process::{self, Spec};
 
 use super::*;
 
-/// The commands of a line; opaque ones with an exclamation mark.
+/// Returns the commands of a line; opaque ones with an exclamation mark.
 fn texts(line: &str) -> Vec<String> {
     let shown = |command: Command| format!("{}{}", if command.opaque { "!" } else { "" }, command.text);
     commands(line).into_iter().map(shown).collect()
@@ -80,7 +80,7 @@ fn words_have_no_quotes() {
 }
 
 #[test]
-fn what_does_more_than_it_shows_is_opaque() {
+fn a_line_that_does_more_than_it_shows_is_opaque() {
     for line in [
         "echo $HOME",
         "cat < x",
@@ -229,7 +229,7 @@ fn deep_and_long_lines_are_survived() {
     assert!(commands(&long)[0].opaque);
 }
 
-/// Pieces of lines that end by themselves whatever they are glued to: no loops, no functions, nothing that is there.
+/// Pieces of lines that terminate in any combination: no loops, no functions, no existing programs.
 const PIECES: [&str; 44] = [
     "zap",
     "zip x",
@@ -284,11 +284,11 @@ fn line(seed: u64) -> String {
     (0..count).map(|_| piece(dice.roll(PIECES.len() as u64))).collect()
 }
 
-/// The names of the commands that bash tries to run.
+/// Returns the names of the commands that bash tries to run.
 async fn tried(directory: &Path, line: &str) -> Vec<String> {
     let log = directory.join("log");
     let _ = std::fs::remove_file(&log);
-    // On a line of its own, so that it is in force before the rest is read.
+    // On a line of its own, so that it takes effect before the rest is read.
     let note = "PATH=/nowhere; command_not_found_handle() { builtin echo \"$1\" >>log; }";
     let spec = Spec::shell(&format!("{note}\n{line}"), directory, Duration::from_secs(20));
     process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
@@ -304,7 +304,7 @@ fn a_comment_after_a_backslash_is_none() {
 }
 
 #[tokio::test]
-async fn what_bash_runs_was_found_or_makes_the_line_opaque() {
+async fn every_command_that_bash_runs_is_found_or_makes_the_line_opaque() {
     if !Path::new("/bin/bash").exists() {
         return;
     }
@@ -326,7 +326,7 @@ async fn what_bash_runs_was_found_or_makes_the_line_opaque() {
 }
 
 #[test]
-fn no_line_breaks_it_or_says_more_than_it_does() {
+fn no_line_panics_or_yields_longer_commands() {
     for seed in 0..20_000 {
         let line = line(seed);
         for command in commands(&line) {

@@ -1,18 +1,18 @@
-//! The commands in a line that is not plain, found with the grammar of tree-sitter.
+//! Finds the commands in a line that is not plain, with the grammar of tree-sitter.
 //!
-//! They are found wherever a shell would run them: in lists, loops, functions, substitutions and here documents. Rules
-//! that deny or ask are about each of them. None of them can be allowed by its words: the grammar and the shell may
-//! read the line differently.
+//! It finds them wherever a shell would run them: in lists, loops, functions, substitutions and here documents.
+//! Rules that deny or ask apply to each of them. Rules cannot allow any of them by its words: the grammar and the
+//! shell may read the line differently.
 
 use tree_sitter::{Node, Parser};
 
 use super::{Command, words};
 
-/// Words that run the command after them and change nothing about what it does.
+/// Words that run the command after them without changing its effect.
 const PREFIXES: [&str; 6] = ["builtin", "command", "coproc", "exec", "nohup", "time"];
 
-/// The simple commands of a line, those in substitutions included, in the order they are written; the line itself if
-/// none is found, since a line that is not plain must never pass for an empty one.
+/// Returns the simple commands of a line in order, including those in substitutions. Returns the line itself if
+/// none is found, because a line that is not plain must never pass for an empty one.
 pub(super) fn commands(line: &str) -> Vec<Command> {
     let mut found = read(line).unwrap_or_default();
     if line.contains("\\\n") {
@@ -33,7 +33,8 @@ pub(super) fn commands(line: &str) -> Vec<Command> {
     found
 }
 
-/// Whether what the grammar takes for a comment is none: for a shell `\ #` is a word, and what follows is run.
+/// Returns true if a comment of the grammar is not a comment for the shell: for a shell `\ #` is a word, and the
+/// rest of the line runs.
 fn follows_backslash(comment: Node<'_>, line: &str) -> bool {
     let before = line.get(..comment.start_byte()).unwrap_or_default();
     before.trim_end_matches([' ', '\t']).ends_with('\\')
@@ -56,7 +57,7 @@ fn read(line: &str) -> Option<Vec<Command>> {
     Some(found)
 }
 
-/// The command that a node is, if it is one.
+/// Returns the command that a node stands for, if any.
 fn command(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Option<Command> {
     let within = parent.map_or("", |parent| parent.kind());
     match node.kind() {
@@ -64,11 +65,11 @@ fn command(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Option<Comma
         "redirected_statement" => {
             let inner = node.child_by_field_name("body").map_or("", |body| body.kind());
             let files = redirected(node, line);
-            // That of a simple command is part of it.
+            // The redirection of a simple command is part of that command.
             (inner != "command" && !files.is_empty())
                 .then(|| Command { files, ..Command::opaque(words::text(node, line)) })
         }
-        // What is set here may change what every other command does.
+        // An assignment may change the effect of every other command.
         "declaration_command" | "unset_command" | "variable_assignments" => {
             Some(Command::opaque(words::text(node, line)))
         }
@@ -103,12 +104,12 @@ fn simple(node: Node<'_>, parent: Option<Node<'_>>, line: &str) -> Command {
     let start = parts.first().map_or(whole.start_byte(), Node::start_byte);
     let rest = line.get(start + shown.len()..whole.end_byte()).unwrap_or_default();
     let name = words.first().map(String::as_str).unwrap_or_default();
-    // A name in quotes is judged as what it means.
+    // A quoted name is judged by its meaning.
     let text = format!("{name}{rest}").trim().to_owned();
     Command { words, files, ..Command::opaque(&text) }
 }
 
-/// The files that a statement's redirections are about; nothing and other streams are none.
+/// Returns the files in a statement's redirections, without `/dev/null` and other streams.
 fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
     let mut cursor = node.walk();
     let redirects = node.children_by_field_name("redirect", &mut cursor);
@@ -122,8 +123,8 @@ fn redirected(node: Node<'_>, line: &str) -> Vec<String> {
     redirects.filter_map(target).collect()
 }
 
-/// A node and everything in it, in the order it is written, each with what it is in. Not recursive, and without asking
-/// nodes for their parents, which is slow: lines can nest as deep as they like.
+/// Returns a node and its descendants in order, each with its parent. Lines can nest arbitrarily deep, so it is not
+/// recursive, and it avoids the slow lookup of a node's parent.
 fn descendants(node: Node<'_>) -> impl Iterator<Item = (Node<'_>, Option<Node<'_>>)> {
     let mut open = vec![(node, None)];
     std::iter::from_fn(move || {

@@ -1,13 +1,13 @@
-//! Words of a command, as they are written and as they are meant.
+//! Words of a command, as written and as meant.
 
 use tree_sitter::Node;
 
-/// What a node is written as.
+/// Returns the source text of a node.
 pub(super) fn text<'l>(node: Node<'_>, line: &'l str) -> &'l str {
     line.get(node.byte_range()).unwrap_or_default()
 }
 
-/// What a word means, as far as that can be known without running it.
+/// Returns the meaning of a word, as far as it can be known without running it.
 pub(super) fn plain(node: Node<'_>, line: &str) -> String {
     let shown = text(node, line);
     match node.kind() {
@@ -33,7 +33,7 @@ pub(super) fn plain(node: Node<'_>, line: &str) -> String {
     }
 }
 
-/// Without the backslashes that stand before something they quote.
+/// Removes the backslashes that quote the character after them.
 fn unescaped(text: &str, quotes: impl Fn(char) -> bool) -> String {
     let mut meant = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -41,7 +41,7 @@ fn unescaped(text: &str, quotes: impl Fn(char) -> bool) -> String {
         match characters.peek().copied() {
             Some(escaped) if character == '\\' && quotes(escaped) => {
                 characters.next();
-                // A line that goes on in the next one.
+                // An escaped new line continues the line.
                 if escaped != '\n' {
                     meant.push(escaped);
                 }

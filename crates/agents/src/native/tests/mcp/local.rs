@@ -1,4 +1,4 @@
-//! Servers that are programs here.
+//! Servers that are local programs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::native::limits;
 use crate::native::mcp::{Content, Error, Servers, Settings};
 use crate::native::tools::Tool;
 
-/// The status once a turn has asked for the servers.
+/// Returns the status after connecting.
 async fn status(servers: &Servers) -> McpStatus {
     servers.ready().await;
     servers.status().await["peer"].clone()
@@ -82,7 +82,7 @@ async fn tools_resources_and_prompts_have_their_names() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_told_with_its_last_words_and_without_its_secrets() {
+async fn a_failed_program_is_reported_with_its_output_and_without_secrets() {
     let peer = Peer::new();
     let servers = peer.servers("broken");
     let error = failed(status(&servers).await);
@@ -129,7 +129,7 @@ async fn endless_lists_of_tools_are_cut() {
 }
 
 #[tokio::test]
-async fn a_switched_off_server_is_left_alone_until_somebody_connects() {
+async fn a_disabled_server_is_not_started_until_a_client_connects_it() {
     let peer = Peer::new();
     let mut config = serde_json::to_value(peer.config("plain")).unwrap();
     config["enabled"] = json!(false);
@@ -174,7 +174,7 @@ async fn servers_are_added_and_replaced_while_others_run() {
 }
 
 #[tokio::test]
-async fn whoever_wants_to_know_is_told_of_changes() {
+async fn changes_of_tools_are_reported_to_the_callback() {
     let peer = Peer::new();
     let told = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&told);
@@ -187,7 +187,7 @@ async fn whoever_wants_to_know_is_told_of_changes() {
     assert_eq!(status(&servers).await, McpStatus::Connected);
     until(|| told.load(Ordering::Relaxed) == 1).await;
     std::fs::write(peer.place.path().join("grown"), "").unwrap();
-    // It says so when it is called; what it answers is of no interest here.
+    // The server reports the change when it is called; the result of the call does not matter here.
     let connected = servers.connected("peer").await.unwrap();
     connected.call("grow", &protocol::Extra::new()).await.unwrap();
     until(|| told.load(Ordering::Relaxed) == 2).await;

@@ -1,4 +1,4 @@
-//! Servers to talk to: a program, and a place that answers HTTP.
+//! Test servers: a local program, and an HTTP server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::native::mcp::{Servers, Settings};
 use crate::native::tests::processes::marked;
 
-/// What the program is started from.
+/// The source of the program.
 const SCRIPT: &str = include_str!("peer.sh");
 
 /// No process at all.
 pub(super) const NOBODY: [u32; 0] = [];
 
-/// Longer than anything takes; only what would hang gets there.
+/// The timeout of every wait. Only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A place for a program and what it leaves behind.
+/// A temporary directory with the program and its files.
 pub(in crate::native::tests) struct Peer {
     pub(super) place: TempDir,
 }
@@ -36,12 +36,12 @@ impl Peer {
         Self { place }
     }
 
-    /// The configuration of a program that behaves like this.
+    /// The configuration of the program with a behaviour.
     pub(super) fn config(&self, how: &str) -> Mcp {
         self.target(how).into()
     }
 
-    /// The same for one that is added.
+    /// The same for a server that a client adds.
     pub(super) fn target(&self, how: &str) -> McpTarget {
         let script = self.place.path().join("peer.sh");
         let value = json!({
@@ -51,7 +51,7 @@ impl Peer {
         serde_json::from_value(value).unwrap()
     }
 
-    /// Servers with one of them, called `peer`.
+    /// A handle with one server, named `peer`.
     pub(in crate::native::tests) fn servers(&self, how: &str) -> Servers {
         servers(self.config(how), self.settings())
     }
@@ -60,7 +60,7 @@ impl Peer {
         Settings { directory: self.place.path().to_owned(), ..Settings::default() }
     }
 
-    /// Processes that are still there.
+    /// Returns the running processes of the program.
     pub(super) fn processes(&self) -> Vec<u32> {
         marked(self.place.path().to_str().unwrap())
     }
@@ -74,7 +74,7 @@ pub(in crate::native::tests) fn servers(config: Mcp, settings: Settings) -> Serv
     Servers::new(&BTreeMap::from([("peer".to_owned(), config)]), settings)
 }
 
-/// Waits for something that nobody announces.
+/// Polls a condition that has no notification.
 pub(super) async fn until(is_so: impl Fn() -> bool) {
     let polling = async {
         while !is_so() {
@@ -84,16 +84,16 @@ pub(super) async fn until(is_so: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, polling).await.expect("it never got there");
 }
 
-/// A place that answers HTTP.
+/// An HTTP server.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) address: String,
-    /// Every call: its first line, its headers and its body.
+    /// The first line, the headers and the body of every request.
     pub(super) calls: Arc<Mutex<Vec<(String, String, Value)>>>,
 }
 
 impl Site {
-    /// A site that only talks to those who bring this header, if one is given.
+    /// Starts a server that requires this header, if one is given.
     pub(super) async fn new(wanted: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -155,7 +155,7 @@ async fn answer(site: Site, stream: TcpStream, wanted: Option<&'static str>) {
     stream.shutdown().await.unwrap();
 }
 
-/// What is answered to a message.
+/// Returns the response to a message.
 fn respond(body: &Value) -> String {
     let result = match body["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
@@ -168,7 +168,7 @@ fn respond(body: &Value) -> String {
             let result = json!({
                 "content": [{ "type": "text", "text": sum.to_string() }], "structuredContent": { "sum": sum },
             });
-            // Longer answers come as a stream.
+            // This answer comes as an event stream.
             let message = json!({ "jsonrpc": "2.0", "id": body["id"], "result": result });
             return format!("200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {message}\n\n");
         }

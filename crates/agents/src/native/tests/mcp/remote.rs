@@ -1,4 +1,4 @@
-//! Servers that are elsewhere.
+//! Remote servers.
 
 use protocol::mcp::McpStatus;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::peer::Site;
 use crate::native::mcp::Servers;
 
-/// The status once a turn has asked for the servers.
+/// Returns the status after connecting.
 async fn status(servers: &Servers) -> McpStatus {
     servers.ready().await;
     servers.status().await["peer"].clone()
@@ -49,6 +49,6 @@ async fn a_site_that_is_not_there_fails_without_its_secrets() {
 async fn a_header_that_cannot_be_sent_is_named_without_its_value() {
     let site = Site::new(None).await;
     let servers = site.servers(&json!({ "headers": { "X-Key": "sk-1\nInjected: yes" } }));
-    let expected = "its header \"X-Key\" has a value that cannot be sent";
+    let expected = "its header \"X-Key\" has a value that is not valid in HTTP";
     assert_eq!(status(&servers).await, McpStatus::Failed { error: expected.to_owned() });
 }

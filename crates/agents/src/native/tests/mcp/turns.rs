@@ -1,4 +1,4 @@
-//! Whole turns with tools that a server brings along.
+//! Whole turns with tools of MCP servers.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn a_tool_is_offered_asked_for_called_and_told() {
 }
 
 #[tokio::test]
-async fn what_a_tool_does_to_files_is_noted_as_the_turns() {
+async fn file_changes_of_a_tool_belong_to_the_turn() {
     let peer = Peer::new();
     let servers = Servers::default();
     let steps = [Reply::call("c1", "peer_grow", json!({})), Reply::text("done")];
@@ -102,7 +102,7 @@ async fn a_server_that_dies_in_a_call_fails_the_tool_and_not_the_turn() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_gone_on_without_and_told_of_once() {
+async fn a_turn_goes_on_without_a_silent_server_and_warns_once() {
     let peer = Peer::new();
     let puppet = Puppet::new([Reply::call("c1", "list", json!({})), Reply::text("done")]);
     let (mut world, options) = world(&peer, "silent", &puppet).await;
@@ -132,7 +132,7 @@ async fn an_abort_in_a_call_tells_the_server_and_leaves_nothing_behind() {
     let EventBody::PermissionAsked(asked) =
         world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await
     else {
-        panic!("nobody was asked")
+        panic!("no permission was requested")
     };
     let once = protocol::request::PermissionReply::Once;
     world.sessions.reply_permission(&asked.id, once, None).await.unwrap();
@@ -150,7 +150,7 @@ async fn keys_of_providers_are_not_inherited_and_its_own_are_given() {
     let peer = Peer::new();
     let puppet = calls("peer_variables", json!({}));
     let mut settings = peer.settings();
-    // Something every environment has.
+    // A variable that every environment has.
     settings.hidden = vec!["PATH".to_owned()];
     std::fs::write(
         peer.place.path().join("peer.sh"),
@@ -216,14 +216,14 @@ async fn a_resource_that_comes_with_a_prompt_is_read_and_told() {
     world.sessions.submit(&session.id, serde_json::from_value(input).unwrap()).await.unwrap();
     world.until_idle(&session, Person::Agrees).await;
     let heard = puppet.heard();
-    let missing = "one could not be attached: there is no MCP server \"nobody\"";
+    let missing = "cannot attach one: there is no MCP server \"nobody\"";
     assert!(heard[0].contains("The user attached one: | the first note"), "{heard:?}");
     assert!(heard[0].contains(missing), "{heard:?}");
     options.mcp.close().await;
 }
 
 #[tokio::test]
-async fn a_prompt_of_a_server_is_a_command_whose_words_stay_words() {
+async fn a_prompt_of_a_server_is_a_command_whose_text_is_not_expanded() {
     let peer = Peer::new();
     let puppet = Puppet::new([Reply::text("done")]);
     let (mut world, options) = world(&peer, "plain", &puppet).await;
@@ -236,7 +236,7 @@ async fn a_prompt_of_a_server_is_a_command_whose_words_stay_words() {
     assert!(unknown.ends_with("known commands: peer:review_it"), "{unknown}");
     let empty =
         world.sessions.command(&session.id, call("peer:review_it", "")).await.unwrap_err().to_string();
-    assert!(empty.contains("it needs the argument \"what\": /peer:review_it <what>"), "{empty}");
+    assert!(empty.contains("the argument \"what\" is missing: /peer:review_it <what>"), "{empty}");
     let sessions = world.sessions.clone();
     let (id, input) = (session.id.clone(), call("peer:review_it", "!`touch run` @README.md"));
     let running = tokio::spawn(async move { sessions.command(&id, input).await });

@@ -1,11 +1,11 @@
-//! A stream of events as the order of what a person can see.
+//! Reduces a stream of events to the order that a user can see.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use similar::{Algorithm, ChangeTag, capture_diff_slices};
 
-/// The words of each session: the first one's, then its children's in the order they were made.
+/// Returns the words of each session: the first one's, then its children's in the order of their creation.
 pub(super) fn sessions(events: &[Value]) -> Vec<Vec<String>> {
     let made = events.iter().filter(|event| event["type"] == "session.created");
     let ids = made.filter_map(|event| event["properties"]["info"]["id"].as_str());
@@ -24,7 +24,7 @@ fn session(event: &Value) -> Option<&str> {
         .find_map(Value::as_str)
 }
 
-/// What only the old order has (`-`) and what only the new one has (`+`).
+/// Returns the words that only the old order has (`-`) and those that only the new one has (`+`).
 pub(super) fn changes(old: &[String], new: &[String]) -> String {
     let operations = capture_diff_slices(Algorithm::Myers, old, new);
     let changes = operations.iter().flat_map(|operation| operation.iter_changes(old, new));
@@ -40,9 +40,9 @@ pub(super) fn changes(old: &[String], new: &[String]) -> String {
 struct Teller {
     words: Vec<String>,
     busy: bool,
-    /// Prompts that were told of.
+    /// Prompts that were already reported.
     prompts: HashSet<String>,
-    /// The state in which each call was last seen.
+    /// The last state of each call.
     calls: HashMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Getting a page: every hop of it is checked by [`reach`] before it is taken.
+//! Fetches a page. [`reach`] checks the address of every redirect before it is followed.
 
 use encoding_rs::{Encoding, UTF_8};
 use futures::StreamExt;
@@ -9,19 +9,17 @@ use reqwest::{Client, Response, Url};
 use super::super::Failure;
 use crate::native::limits;
 
-/// How often a page may send us elsewhere.
+/// The most redirects that are followed.
 const MAX_HOPS: usize = 10;
 
-/// Who is asking.
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; baton/", env!("CARGO_PKG_VERSION"), ")");
 
-/// Gets pages.
+/// Fetches pages from addresses that the guard allows.
 pub(super) struct Fetcher(pub(super) Guard);
 
-/// A page.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// What the server says it is.
+    /// The content type that the server declares.
     pub(super) kind: String,
     pub(super) body: Vec<u8>,
 }
@@ -32,14 +30,15 @@ impl Fetcher {
     }
 
     pub(super) async fn get(&self, url: &str, accept: &str) -> Result<Fetched, Failure> {
-        let mut url = Url::parse(url).map_err(|error| failed(format!("{url} is not an address: {error}")))?;
+        let mut url =
+            Url::parse(url).map_err(|error| failed(format!("{url} is not a valid URL: {error}")))?;
         for _ in 0..=MAX_HOPS {
             let response = self.hop(&url, accept).await?;
             if !response.status().is_redirection() {
                 return read(response).await;
             }
             let next = response.headers().get(LOCATION).and_then(|next| next.to_str().ok());
-            let next = next.ok_or_else(|| failed(format!("{url} redirects to nowhere")))?;
+            let next = next.ok_or_else(|| failed(format!("{url} redirects without naming a target")))?;
             url = url.join(next).map_err(|error| failed(format!("{url} redirects to {next}: {error}")))?;
         }
         Err(failed(format!("{url} redirects too often")))
@@ -78,12 +77,12 @@ async fn read(response: Response) -> Result<Fetched, Failure> {
 }
 
 impl Fetched {
-    /// What it is, without parameters.
+    /// Returns the content type without parameters.
     pub(super) fn mime(&self) -> &str {
         self.kind.split(';').next().unwrap_or_default().trim()
     }
 
-    /// The page as text, in whatever encoding the server says.
+    /// Decodes the page as text, in the encoding that the server declares.
     pub(super) fn text(&self) -> Result<String, Failure> {
         let parameters = self.kind.split(';').skip(1);
         let named = parameters.filter_map(|parameter| parameter.trim().strip_prefix("charset="));

@@ -1,17 +1,17 @@
-//! From HTML to what a model can read.
+//! Converts HTML to Markdown or plain text.
 //!
-//! Pages are written by anybody. A parser builds a tree, and one that is made to be deep, or a tag with a great many
-//! attributes, would cost far more than its size; such pages are not parsed but stripped of their tags.
+//! Pages are untrusted. A parser builds a tree, and a very deep tree or a tag with a great many attributes would
+//! cost far more than the size of the page. Such pages are not parsed; only their tags are removed.
 
 use htmd::HtmlToMarkdown;
 
-/// Elements that say nothing to a reader, with all that is in them.
+/// Elements that are left out with their contents.
 const SILENT: [&str; 8] = ["head", "iframe", "noscript", "object", "script", "style", "svg", "template"];
 
-/// Elements whose content is not markup, so that tags in it are none.
+/// Elements whose contents are not markup, so that tags in them do not count.
 const RAW: [&str; 3] = ["script", "style", "textarea"];
 
-/// Elements without content or whose end may be left out: they do not nest.
+/// Elements without contents or with an optional end tag: they do not nest.
 const FLAT: [&str; 26] = [
     "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "option",
     "p", "param", "path", "rect", "source", "tbody", "td", "th", "thead", "tr", "track", "wbr",
@@ -51,13 +51,13 @@ const BLOCKS: [&str; 30] = [
     "ul",
 ];
 
-/// Deeper trees are not built.
+/// Pages with deeper trees are not parsed.
 const MAX_DEPTH: usize = 256;
 
-/// Tags with more attributes are not read.
+/// Pages with tags that have more attributes are not parsed.
 const MAX_ATTRIBUTES: usize = 200;
 
-/// A page as Markdown.
+/// Converts a page to Markdown.
 pub(super) fn markdown(html: &str) -> String {
     if !is_tame(html) {
         return text(html);
@@ -66,7 +66,7 @@ pub(super) fn markdown(html: &str) -> String {
     converter.convert(html).unwrap_or_else(|_| text(html))
 }
 
-/// A page as plain text.
+/// Converts a page to plain text.
 pub(super) fn text(html: &str) -> String {
     let mut out = String::new();
     let mut silent: Option<&str> = None;
@@ -86,7 +86,7 @@ pub(super) fn text(html: &str) -> String {
     out.trim().to_owned()
 }
 
-/// Whether a page can be parsed at a cost that its size explains.
+/// Returns true if the cost of parsing a page is in proportion to its size.
 fn is_tame(html: &str) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for piece in Pieces::new(html) {
@@ -100,7 +100,7 @@ fn is_tame(html: &str) -> bool {
         if !tag.closes {
             open.push(tag.name);
         } else if open.last().is_some_and(|name| tag.is(name)) {
-            // An end that does not fit may be ignored by the parser, so only one that does counts.
+            // The parser may ignore an end tag that does not match, so only matching ones count.
             open.pop();
         }
         if open.len() > MAX_DEPTH {
@@ -110,7 +110,7 @@ fn is_tame(html: &str) -> bool {
     true
 }
 
-/// Adds words; spaces and line breaks between them count as one space.
+/// Adds words. Any white space between them becomes one space.
 fn push(out: &mut String, text: &str) {
     for word in text.split_inclusive(char::is_whitespace) {
         let (word, space) = (word.trim_end(), word.ends_with(char::is_whitespace));
@@ -137,7 +137,7 @@ struct Tag<'h> {
     name: &'h str,
     closes: bool,
     attributes: usize,
-    /// Whether it ends itself.
+    /// True for a self-closing tag.
     ended: bool,
 }
 
@@ -151,10 +151,10 @@ impl Tag<'_> {
     }
 }
 
-/// Texts and tags, one after the other; comments are left out.
+/// Iterates over texts and tags, without comments.
 struct Pieces<'h> {
     rest: &'h str,
-    /// The raw element whose end is next.
+    /// The raw element whose end tag is searched for next.
     raw: Option<&'h str>,
 }
 
@@ -196,7 +196,7 @@ impl<'h> Iterator for Pieces<'h> {
             let inside = self.rest.get(1..).unwrap_or_default();
             let starts = inside.strip_prefix('/').unwrap_or(inside);
             if !starts.starts_with(|first: char| first.is_ascii_alphabetic()) {
-                // A stray sign, or a declaration, which is nobody's text.
+                // A stray `<`, or a declaration, which is not part of the text.
                 let length = if starts.starts_with(['!', '?']) { tag_length(self.rest) } else { 1 };
                 let taken = self.take(length);
                 if length == 1 {
@@ -213,7 +213,7 @@ impl<'h> Iterator for Pieces<'h> {
     }
 }
 
-/// Where the end tag of a raw element begins.
+/// Returns the position of the end tag of a raw element.
 fn find_end(text: &str, name: &str) -> usize {
     let ends = |at: &usize| {
         let rest = text.get(at + 2..).unwrap_or_default();
@@ -222,7 +222,7 @@ fn find_end(text: &str, name: &str) -> usize {
     text.match_indices("</").map(|(at, _)| at).find(ends).unwrap_or(text.len())
 }
 
-/// How long the tag at the beginning is. A `>` in quotes does not end it.
+/// Returns the length of the tag at the beginning. A `>` in quotes does not end it.
 fn tag_length(text: &str) -> usize {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -249,7 +249,7 @@ fn read_tag(text: &str) -> Tag<'_> {
     Tag { name, closes, attributes, ended: rest.ends_with('/') }
 }
 
-/// A text with its character references read, the common ones at least.
+/// Decodes the common character references in a text.
 fn decoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -355,7 +355,7 @@ mod tests {
         assert!(markdown(&lists).contains("word"));
     }
 
-    /// Pieces that make sense together, and those that make none.
+    /// Pieces that fit together, and pieces that do not.
     const PIECES: [&str; 32] = [
         "word ",
         "é",
@@ -392,7 +392,7 @@ mod tests {
     ];
 
     #[test]
-    fn no_page_breaks_it_or_grows_without_measure() {
+    fn no_page_panics_or_grows_without_limit() {
         for seed in 0..5_000 {
             let mut dice = Dice::new(seed);
             let count = dice.roll(40);

@@ -1,4 +1,4 @@
-//! A real server, real redirects, and names that lie.
+//! A real server, real redirects, and names that resolve to forbidden addresses.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,7 @@ use reach::{Guard, Lookup};
 
 use super::*;
 
-/// Answers paths with whole responses; says what it was asked.
+/// Answers paths with prepared responses and records the requests.
 async fn server(answers: &[(&str, String)]) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ fn redirect(to: &str) -> String {
     answer("302 Found", &format!("Location: {to}\r\n"), "")
 }
 
-/// Knows names the world does not.
+/// A resolver with names that only the tests know.
 struct Names(HashMap<&'static str, IpAddr>, Mutex<usize>);
 
 impl Lookup for Names {
@@ -63,7 +63,7 @@ impl Lookup for Names {
     }
 }
 
-/// The local server counts as the world, everything else on this machine does not.
+/// The local server counts as public; all other addresses of this machine do not.
 fn world(address: IpAddr) -> bool {
     address == IpAddr::V4(Ipv4Addr::LOCALHOST)
 }
@@ -88,7 +88,7 @@ async fn get(url: &str) -> Result<Fetched, String> {
 async fn a_page_is_got_from_the_address_that_was_checked() {
     let (address, asked) = server(&[("/a?b", page("text/html; charset=iso-8859-1", "x"))]).await;
     let port = address.port();
-    // Nobody else knows this name, so only the pinned address can have been used.
+    // No other resolver knows this name, so only the pinned address can have been used.
     let fetched = get(&format!("http://page.test:{port}/a?b")).await.unwrap();
     assert_eq!((fetched.mime(), fetched.body.as_slice()), ("text/html", &b"x"[..]));
     let asked = asked.lock().unwrap().join("").to_lowercase();
@@ -141,7 +141,7 @@ async fn addresses_of_this_machine_are_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_fails_is_said() {
+async fn pages_that_are_too_large_or_fail_are_errors() {
     let huge = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", limits::FETCH_BYTES + 1);
     let endless =
         format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", "x".repeat(limits::FETCH_BYTES + 1));
@@ -153,7 +153,7 @@ async fn what_is_too_large_or_fails_is_said() {
     let error = get(&format!("http://{address}/nothing")).await.unwrap_err();
     assert!(error.ends_with("answered 404 Not Found"), "{error}");
     assert!(get("http://no-such-name.test/").await.unwrap_err().contains("cannot be found"));
-    assert!(get("http://").await.unwrap_err().contains("is not an address"));
+    assert!(get("http://").await.unwrap_err().contains("is not a valid URL"));
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! The attack corpus: lines by which an agent would get past the default rules.
+//! The attack corpus: lines with which an agent would bypass the default rules.
 //!
-//! A section of `attacks.txt` begins with a heading that says what its lines must do:
+//! The heading of a section in `attacks.txt` defines the expected result of its lines:
 //!
 //! - `# asks: TITLE`: with the default rules each line asks.
-//! - `# always: LINE`: each line asks, also after a person has allowed LINE for good.
+//! - `# always: LINE`: each line asks, also after the user has answered `always` to LINE.
 //! - `# confined: TITLE`: each line runs without a question, in the sealed sandbox and never outside of it.
 //!
 //! Control characters are written as their pictures (`␤` for a new line), other invisible ones as `<U+00A0>`.
@@ -76,7 +76,7 @@ fn decoded(text: &str) -> String {
     decoded
 }
 
-/// The default rules after a person has replied `always` to a line.
+/// The default rules after the user has replied `always` to a line.
 fn after_always(line: &str) -> Permissions {
     let approved = wish(line, &commands(line)).always;
     let rules = approved.iter().map(|pattern| Rule::new("bash", pattern, Action::Allow));

@@ -1,8 +1,9 @@
-//! The differential fuzzer: what the default rules let run without a question is run by real bash and must change nothing.
+//! The differential fuzzer: bash runs the lines that the default rules allow without a question, and none may
+//! change anything.
 //!
-//! Each line that passes runs twice in throw-away projects ([`World`]): as the product runs it, and without the seal, so
+//! Each such line runs twice in throw-away projects ([`World`]): as the product runs it, and without the seal, so
 //! that the seal does not hide a mistake of the judge. The environment variables `BATON_FUZZ_LINES` and
-//! `BATON_FUZZ_SEED` start a longer or another run.
+//! `BATON_FUZZ_SEED` change the number of lines and the seed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,19 +19,19 @@ const LINES: u64 = 2_000;
 
 const SEED: u64 = 13;
 
-/// Projects in which lines run at the same time.
+/// Workers that run lines at the same time.
 const WORKERS: u64 = 2;
 
-/// The longest that a line may take. Some sleep; what they did until then still counts.
+/// Timeout of a line. Some lines sleep; their effects until then still count.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// The longest that a line may take which must have its effect.
+/// Timeout of a line that must have its effect.
 const LONG_DEADLINE: Duration = Duration::from_mins(1);
 
-/// A worker stops after so many findings.
+/// Findings after which a worker stops.
 const MOST_FINDINGS: usize = 10;
 
-/// Two throw-away projects, and what was found in them.
+/// Two throw-away projects, and the findings in them.
 struct Worker {
     permissions: Permissions,
     sealed: World,
@@ -76,7 +77,7 @@ impl Worker {
     }
 }
 
-/// Whether lines can be run. Says so where they cannot, since then only the judging is tested.
+/// Returns true if lines can be run. Prints a note if not, because then the lines are only judged.
 fn executes() -> bool {
     let executes = can_run();
     if !executes {
@@ -86,7 +87,7 @@ fn executes() -> bool {
 }
 
 fn setting(name: &str, usual: u64) -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "how a person asks for a longer run")]
+    #[expect(clippy::disallowed_methods, reason = "a developer sets them for a longer run")]
     let value = std::env::var(name);
     value.map_or(usual, |value| {
         value.parse().unwrap_or_else(|error| panic!("{name} must be a number and is {value:?}: {error}"))

@@ -1,14 +1,14 @@
-//! Command lines from a seed: harmless lines, attacks and pieces of both, recombined and damaged.
+//! Generates command lines from a seed: harmless lines, attacks and pieces of both, recombined and damaged.
 
 use testkit::dice::Dice;
 
-/// The most times that a line is changed after it was chosen.
+/// The most mutations of one line.
 const MOST_MUTATIONS: u64 = 3;
 
 /// The longest line; recombination would make longer ones without limit.
 const LONGEST: usize = 400;
 
-/// Commands that the default rules call harmless, each with words that go with it, and some that do not.
+/// Commands that the default rules call harmless, each with words that suit it, and some that do not.
 const COMMANDS: [(&str, &str); 16] = [
     ("echo", r"-n -e -E x a=b * 'a' \> \$x '$(pwd)' #x a# ! .x"),
     ("ls", r"-la -R --color --color=always -I -w --hide a src * -1 --sort=size -- a\ b"),
@@ -36,7 +36,7 @@ const LOOKING: &str = "-p -1 -n 1 --stat --raw HEAD HEAD~1 main other v1 'stash@
     --pickaxe-all --merges --boundary * --diff-merges remerge --output =pwned --output=pwned \
     --output-indicator-new=x -O --no-index --textconv --ext-diff";
 
-/// Words and parts of words that do more, and what may hide them.
+/// Words and parts of words that make a line do more, and characters that may hide them.
 const PIECES: [&str; 96] = [
     " ",
     " ",
@@ -150,7 +150,7 @@ impl<'c> Generator<'c> {
 
     pub(super) fn line(&mut self) -> String {
         let mut line = if self.one_in(4) { self.known() } else { self.sentence() };
-        // Every other line is left alone or changed once: it is likely to pass and to be run.
+        // Every other line is kept or mutated once, so that it is likely to pass and to run.
         if self.one_in(2) {
             return if self.one_in(2) { line } else { self.mutated(&line) };
         }
@@ -176,7 +176,7 @@ impl<'c> Generator<'c> {
         self.corpus[self.below(self.corpus.len())].clone()
     }
 
-    /// One to three harmless commands with words that suit them.
+    /// Returns one to three harmless commands with words that suit them.
     fn sentence(&mut self) -> String {
         let mut line = self.command();
         for _ in 0..self.dice.roll(3) {
@@ -199,7 +199,7 @@ impl<'c> Generator<'c> {
         line
     }
 
-    /// A word in another spelling.
+    /// Returns a word in another spelling.
     fn disguised(&mut self, word: &str) -> String {
         let middle = self.boundary(word);
         let (start, end) = word.split_at(middle);
@@ -218,7 +218,7 @@ impl<'c> Generator<'c> {
         }
     }
 
-    /// A place between two characters, or one of the ends.
+    /// Returns a position between two characters, or one of the ends.
     fn boundary(&mut self, line: &str) -> usize {
         let at = self.below(line.chars().count() + 1);
         line.char_indices().nth(at).map_or(line.len(), |(index, _)| index)
@@ -229,7 +229,7 @@ impl<'c> Generator<'c> {
         let (from, to) = (one.min(two), one.max(two));
         let (start, end) = (&line[..from], &line[from..]);
         match self.dice.roll(9) {
-            // The most telling mutation: one piece, somewhere.
+            // The most productive mutation: one piece at a random position.
             0..=3 => format!("{start}{}{end}", self.pick(&PIECES)),
             4 => {
                 let rest: String = end.chars().skip(1).collect();

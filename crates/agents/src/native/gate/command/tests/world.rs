@@ -1,4 +1,4 @@
-//! A throw-away project that tries to get more out of harmless commands, and canaries that show whether it did.
+//! A throw-away project that tries to make harmless commands do more, and canaries that show whether it succeeded.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +15,11 @@ use workspace::process::{self, Exit, Sandbox, Spec, Support};
 
 use crate::native::tools::sealed;
 
-/// The longest that setting up a project may take.
+/// Timeout of setting up a project.
 const SETUP_DEADLINE: Duration = Duration::from_mins(2);
 
-/// A project with a repository, a submodule, a bare repository and a `.git` file. In all of them git would run `evil`,
-/// which writes a file, in each way that the product promises to switch off.
+/// A project with a repository, a submodule, a bare repository and a `.git` file. In all of them git would run
+/// `evil`, which writes a file, in each way that the product promises to switch off.
 const SETUP: &str = r#"
 set -e
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
@@ -73,8 +73,8 @@ mkdir nested && echo 'gitdir: ../bare' >nested/.git
 hostile . && hostile sub && GIT_DIR="$PWD/bare" hostile bare
 "#;
 
-/// Drivers that git still runs, because no setting can switch off those that a repository names: only the sealed sandbox
-/// keeps them from writing.
+/// Drivers that git still runs, because no setting can switch off those that a repository names: only the sealed
+/// sandbox keeps them from writing.
 const DRIVERS: &str = r#"
 set -e
 evil="$PWD/evil"
@@ -85,17 +85,17 @@ git config diff.external "$evil"
 rm -f pwned
 "#;
 
-/// How a line is run.
+/// The sandbox of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// As the product does.
+    /// As in the product.
     Sealed,
-    /// With the product's environment, in a sandbox that lets it write to the whole throw-away directory and connect:
-    /// shows mistakes of the judge that the seal would hide.
+    /// With the product's environment, in a sandbox that may write to the whole throw-away directory and connect.
+    /// Shows mistakes of the judge that the seal would hide.
     Loose,
 }
 
-/// What a file is, without its content; the time of its last change covers that.
+/// The metadata of a file. A change of its contents shows in the modification time.
 type State = (u32, u64, u64, u64, (i64, i64), (i64, i64));
 
 pub(super) struct World {
@@ -136,7 +136,7 @@ impl World {
         &self.root
     }
 
-    /// Runs a line and answers with everything that it changed or connected to.
+    /// Runs a line and returns everything that it changed or connected to.
     pub(super) async fn damage(&self, line: &str, deadline: Duration) -> Vec<String> {
         let port = self.tcp.local_addr().unwrap().port();
         let line = line.replace("PORT", &port.to_string());
@@ -157,13 +157,14 @@ impl World {
         damage
     }
 
-    /// Whether the throw-away directory is still there, so that a broken set-up does not pass for an unchanged one.
+    /// Returns true if the throw-away directory still exists, so that a broken set-up does not pass for an
+    /// unchanged one.
     pub(super) fn is_intact(&self) -> bool {
         self.outer.path().join("outside/canary").exists() && (!can_run() || self.before.len() > 50)
     }
 }
 
-/// Whether lines can be run: the kernel can seal them, and there is bash.
+/// Returns true if lines can be run: the kernel can seal them, and bash exists.
 pub(super) fn can_run() -> bool {
     Support::probe() >= Support::Sealed && Path::new("/bin/bash").exists()
 }
@@ -174,7 +175,7 @@ async fn set_up(project: &Path, script: &str) {
     assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
 }
 
-/// The state of everything below a directory, with the directory itself.
+/// Returns the state of a directory and everything below it.
 fn states(directory: &Path) -> BTreeMap<PathBuf, State> {
     let mut found = BTreeMap::new();
     let mut open = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Subcommands of git that look at a repository.
+//! Read-only subcommands of git.
 
 use super::{Grammar, Word};
 use crate::native::permission::matches;
@@ -28,7 +28,7 @@ const STATUS: Grammar = Grammar {
     ..Grammar::NONE
 };
 
-/// `--list` is what keeps `git branch NAME` from making a branch.
+/// `--list` keeps `git branch NAME` from creating a branch.
 const BRANCH: Grammar = Grammar {
     flags: "arv",
     exact: &["--list", "-l"],
@@ -63,7 +63,7 @@ const DIFF_MERGES: &[&str] = &[
 ];
 
 const HISTORY_FLAGS: &[&str] = &[
-    // What is shown of a change.
+    // Output of a change.
     "patch",
     "no-patch",
     "raw",
@@ -102,7 +102,7 @@ const HISTORY_FLAGS: &[&str] = &[
     "function-context",
     "pickaxe-all",
     "pickaxe-regex",
-    // How changes are found.
+    // Comparison of files.
     "indent-heuristic",
     "no-indent-heuristic",
     "minimal",
@@ -133,7 +133,7 @@ const HISTORY_FLAGS: &[&str] = &[
     "combined-all-paths",
     "no-diff-merges",
     "ita-invisible-in-index",
-    // Which commits are shown.
+    // Selection of commits.
     "all",
     "branches",
     "tags",
@@ -168,7 +168,7 @@ const HISTORY_FLAGS: &[&str] = &[
     "no-walk",
     "do-walk",
     "reflog",
-    // How they are shown.
+    // Output of commits.
     "oneline",
     "graph",
     "no-graph",
@@ -237,7 +237,7 @@ const HISTORY_VALUES: &[&str] = &[
     "decorate-refs-exclude",
 ];
 
-/// Whether a call of git only looks.
+/// Returns true if a git command only reads.
 pub(super) fn is_harmless(arguments: &[Word]) -> bool {
     let arguments = match arguments {
         [first, rest @ ..] if first.text == "--no-pager" => rest,
@@ -259,7 +259,7 @@ pub(super) fn is_harmless(arguments: &[Word]) -> bool {
     }
 }
 
-/// Whether a word names no environment file: those hold keys, and reading them asks.
+/// Returns false if a word names an environment file: these hold keys, and reading them needs a permission.
 fn is_no_secret(text: &str) -> bool {
     let name = text.rsplit(['/', ':']).next().unwrap_or_default();
     let asks = ["*.env", "*.env.*"].iter().any(|pattern| matches(pattern, name));

@@ -1,9 +1,9 @@
-//! Ordinary lines that run without a question, and lines by which somebody would get more than a look.
+//! Ordinary lines that run without a question, and attacks that do more than read.
 
 use super::super::commands;
 use super::Harmless;
 
-/// Whether every command of a line is harmless.
+/// Returns true if every command of a line is harmless.
 fn is_harmless(line: &str) -> bool {
     commands(line).iter().all(|command| command.harmless.is_some() || (command.moves() && !command.opaque))
 }

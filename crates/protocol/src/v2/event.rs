@@ -1,7 +1,7 @@
 //! Events in the shapes of `/api`, translated from the events of the older interface.
 //!
 //! The translation depends only on the event itself (and for a few types on the message it concerns), so a client
-//! can start to read at any event. One event becomes at most two; see [`NextBody::of`].
+//! can start to read at any event. One event becomes at most two; see [`Body::of`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{
     message::{self, Reason, ToolContent, Wrong},
     prompt::Prompt,
-    session::{Location, NextModel, Spent},
+    session::{Location, Model, Spent},
 };
+use crate as v1;
 use crate::{
-    Event, EventBody, EventId, Extra, Message, MessageId, MessageWithParts, Millis, Part, PartBody, PartId,
-    SessionId, SessionStatus,
+    EventBody, EventId, Extra, MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId,
+    SessionStatus,
     message::AssistantMessage,
     number::Number,
     part::{ToolPart, ToolState},
@@ -22,10 +23,11 @@ use crate::{
 
 /// An event of the newer interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextEvent {
+#[schemars(rename = "V2Event")]
+pub struct Event {
     pub id: EventId,
     #[serde(flatten)]
-    pub body: NextBody,
+    pub body: Body,
     /// Position in the session's history; absent for live events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Mark>,
@@ -50,7 +52,7 @@ pub struct OlderEvent {
 #[serde(untagged)]
 pub enum AnyEvent {
     /// An event with a type of the newer interface.
-    Next(Box<NextEvent>),
+    Next(Box<Event>),
     /// An event with a type of the older interface.
     Older(OlderEvent),
 }
@@ -87,7 +89,8 @@ macro_rules! bodies {
         /// Type and data of an event.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "type", content = "data")]
-        pub enum NextBody {
+        #[schemars(rename = "V2Body")]
+        pub enum Body {
             $($(#[$doc])* #[serde(rename = $wire)] $name {
                 /// Time and session.
                 #[serde(flatten)]
@@ -129,7 +132,7 @@ bodies! {
         #[serde(rename = "assistantMessageID")]
         assistant_message_id: MessageId,
         agent: String,
-        model: NextModel,
+        model: Model,
     }
     /// A model call and its tools finished.
     StepEnded("session.next.step.ended") {
@@ -317,7 +320,7 @@ pub struct Retry {
     pub is_retryable: bool,
 }
 
-impl NextBody {
+impl Body {
     /// Returns the version of the event's shape. OpenCode has changed some shapes.
     pub fn version(&self) -> u32 {
         match self {
@@ -327,12 +330,12 @@ impl NextBody {
     }
 
     /// Returns the message that the translation of the event needs, for events that do not carry enough.
-    pub fn needs(event: &Event) -> Option<&MessageId> {
+    pub fn needs(event: &v1::Event) -> Option<&MessageId> {
         match &event.body {
             EventBody::PromptQueued(it) => Some(&it.message_id),
             EventBody::PromptStarted(it) => Some(&it.message_id),
             EventBody::MessageUpdated(it) => match &it.info {
-                Message::Assistant(step) if is_summary(step) => Some(&step.id),
+                v1::Message::Assistant(step) if is_summary(step) => Some(&step.id),
                 _ => None,
             },
             _ => None,
@@ -340,9 +343,9 @@ impl NextBody {
     }
 
     /// Translates an event into zero, one or two events of the newer interface. `message` is the one that
-    /// [`NextBody::needs`] names; `reason` is the reason of its compaction, if it is a summary.
+    /// [`Body::needs`] names; `reason` is the reason of its compaction, if it is a summary.
     pub fn of(
-        event: &Event,
+        event: &v1::Event,
         timestamp: Millis,
         message: Option<&MessageWithParts>,
         reason: Reason,
@@ -361,8 +364,10 @@ impl NextBody {
                 vec![Self::Prompted { moment, message_id, prompt, delivery }]
             }
             EventBody::MessageUpdated(it) => match &it.info {
-                Message::Assistant(step) => step_body(moment, step, message, reason).into_iter().collect(),
-                Message::User(_) => Vec::new(),
+                v1::Message::Assistant(step) => {
+                    step_body(moment, step, message, reason).into_iter().collect()
+                }
+                v1::Message::User(_) => Vec::new(),
             },
             EventBody::PartUpdated(it) => part_bodies(moment, &it.part),
             EventBody::SessionStatus(it) => match &it.status {
@@ -386,19 +391,19 @@ fn step_body(
     step: &AssistantMessage,
     message: Option<&MessageWithParts>,
     reason: Reason,
-) -> Option<NextBody> {
+) -> Option<Body> {
     let assistant_message_id = step.id.clone();
     if let Some(error) = &step.error {
         let error = Wrong::new(error.message());
-        return Some(NextBody::StepFailed { moment, assistant_message_id, error });
+        return Some(Body::StepFailed { moment, assistant_message_id, error });
     }
     if is_summary(step) {
         let text = message.map(|message| message::words(&message.parts)).unwrap_or_default();
         let (message_id, recent) = (assistant_message_id, String::new());
-        return Some(NextBody::CompactionEnded { moment, message_id, reason, text, recent });
+        return Some(Body::CompactionEnded { moment, message_id, reason, text, recent });
     }
     let begins = step.finish.is_none() && step.time.completed.is_none();
-    begins.then(|| NextBody::StepStarted {
+    begins.then(|| Body::StepStarted {
         moment,
         assistant_message_id,
         agent: step.agent.clone(),
@@ -406,32 +411,32 @@ fn step_body(
     })
 }
 
-fn part_bodies(moment: Moment, part: &Part) -> Vec<NextBody> {
+fn part_bodies(moment: Moment, part: &Part) -> Vec<Body> {
     let message_id = part.message_id.clone();
     let body = match &part.body {
         PartBody::Text(text) if text.synthetic == Some(true) => {
-            NextBody::Synthetic { moment, message_id, text: text.text.clone() }
+            Body::Synthetic { moment, message_id, text: text.text.clone() }
         }
         PartBody::Text(text) => {
             let Some(time) = &text.time else { return Vec::new() };
             let (assistant_message_id, text_id) = (message_id, part.id.clone());
             if time.end.is_none() {
-                NextBody::TextStarted { moment, assistant_message_id, text_id }
+                Body::TextStarted { moment, assistant_message_id, text_id }
             } else {
-                NextBody::TextEnded { moment, assistant_message_id, text_id, text: text.text.clone() }
+                Body::TextEnded { moment, assistant_message_id, text_id, text: text.text.clone() }
             }
         }
         PartBody::Reasoning(thought) => {
             let (assistant_message_id, reasoning_id) = (message_id, part.id.clone());
             if thought.time.end.is_none() {
-                NextBody::ReasoningStarted { moment, assistant_message_id, reasoning_id }
+                Body::ReasoningStarted { moment, assistant_message_id, reasoning_id }
             } else {
                 let text = thought.text.clone();
-                NextBody::ReasoningEnded { moment, assistant_message_id, reasoning_id, text }
+                Body::ReasoningEnded { moment, assistant_message_id, reasoning_id, text }
             }
         }
         PartBody::Tool(tool) => return tool_bodies(moment, message_id, tool),
-        PartBody::StepFinish(finish) => NextBody::StepEnded {
+        PartBody::StepFinish(finish) => Body::StepEnded {
             moment,
             assistant_message_id: message_id,
             finish: message::finish_name(finish.reason),
@@ -441,43 +446,42 @@ fn part_bodies(moment: Moment, part: &Part) -> Vec<NextBody> {
         },
         PartBody::Compaction(wanted) => {
             let reason = if wanted.auto { Reason::Auto } else { Reason::Manual };
-            NextBody::CompactionStarted { moment, message_id, reason }
+            Body::CompactionStarted { moment, message_id, reason }
         }
         _ => return Vec::new(),
     };
     vec![body]
 }
 
-fn tool_bodies(moment: Moment, assistant_message_id: MessageId, tool: &ToolPart) -> Vec<NextBody> {
+fn tool_bodies(moment: Moment, assistant_message_id: MessageId, tool: &ToolPart) -> Vec<Body> {
     let (call_id, provider) = (tool.call_id.clone(), Delivered { executed: message::is_provided(tool) });
     let body = match &tool.state {
         ToolState::Pending(_) => {
-            NextBody::ToolInputStarted { moment, assistant_message_id, call_id, name: tool.tool.clone() }
+            Body::ToolInputStarted { moment, assistant_message_id, call_id, name: tool.tool.clone() }
         }
         ToolState::Running(running) if running.metadata.is_none() => {
             let text = serde_json::to_string(&running.input).unwrap_or_default();
-            let written = NextBody::ToolInputEnded {
+            let written = Body::ToolInputEnded {
                 moment: moment.clone(),
                 assistant_message_id: assistant_message_id.clone(),
                 call_id: call_id.clone(),
                 text,
             };
             let (tool, input) = (tool.tool.clone(), running.input.clone());
-            let called =
-                NextBody::ToolCalled { moment, assistant_message_id, call_id, tool, input, provider };
+            let called = Body::ToolCalled { moment, assistant_message_id, call_id, tool, input, provider };
             return vec![written, called];
         }
         ToolState::Running(_) => {
             let (structured, content) = (message::facts(tool), Vec::new());
-            NextBody::ToolProgress { moment, assistant_message_id, call_id, structured, content }
+            Body::ToolProgress { moment, assistant_message_id, call_id, structured, content }
         }
         ToolState::Completed(_) => {
             let (structured, content) = (message::facts(tool), message::seen(tool));
-            NextBody::ToolSuccess { moment, assistant_message_id, call_id, structured, content, provider }
+            Body::ToolSuccess { moment, assistant_message_id, call_id, structured, content, provider }
         }
         ToolState::Error(failed) => {
             let error = Wrong::new(&failed.error);
-            NextBody::ToolFailed { moment, assistant_message_id, call_id, error, provider }
+            Body::ToolFailed { moment, assistant_message_id, call_id, error, provider }
         }
     };
     vec![body]

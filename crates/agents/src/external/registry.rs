@@ -1,5 +1,5 @@
-//! Where the runs of parents and children meet: a parent hears of a subagent, asks the engine for a child session, and
-//! leaves here what the child's run needs to know.
+//! The meeting point of parents and children: a parent asks the engine for a child session and leaves here what the turn of
+//! the child needs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,43 +12,47 @@ use protocol::{Session, SessionId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a child's run waits to be told whose it is.
+use super::ChildLink;
+
+/// Timeout for the turn of a child to receive its link.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Children that are on their way, each with what its run needs to know.
-pub struct Nursery<T> {
+/// Children that are being started, each with the data for its turn.
+pub struct ChildRegistry<T = ChildLink> {
     state: Mutex<State<T>>,
     changed: Notify,
 }
 
 struct State<T> {
-    /// How many children a parent is asking for.
+    /// The number of children that each parent is starting.
     expected: HashMap<SessionId, usize>,
-    /// By the child's session.
-    adopted: HashMap<SessionId, T>,
+    /// The data for each child, by its session.
+    started: HashMap<SessionId, T>,
 }
 
-impl<T> Default for Nursery<T> {
+impl<T> Default for ChildRegistry<T> {
     fn default() -> Self {
-        let state = State { expected: HashMap::new(), adopted: HashMap::new() };
+        let state = State { expected: HashMap::new(), started: HashMap::new() };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 }
 
-impl<T> fmt::Debug for Nursery<T> {
+impl<T> fmt::Debug for ChildRegistry<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Nursery").field("adopted", &self.state().adopted.len()).finish_non_exhaustive()
+        out.debug_struct("ChildRegistry")
+            .field("started", &self.state().started.len())
+            .finish_non_exhaustive()
     }
 }
 
-impl<T> Nursery<T> {
+impl<T> ChildRegistry<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Every change of it is complete in itself.
+        // Every change is complete in itself, so a poisoned lock holds no broken state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a child session for a subagent that is at work already, or goes on with one: same agent, same model.
-    pub async fn adopt(
+    /// Starts or resumes a child session for a subagent that is at work already, with the agent and model of its parent.
+    pub async fn start(
         &self,
         turn: &Turn,
         title: String,
@@ -70,10 +74,10 @@ impl<T> Nursery<T> {
         started
     }
 
-    /// The parent has its child, or none.
+    /// Stores the data of a child that was started, and wakes the turns that wait for theirs.
     fn settle(&self, parent: &SessionId, child: Option<(SessionId, T)>) {
         let mut state = self.state();
-        state.adopted.extend(child);
+        state.started.extend(child);
         if let Some(expected) = state.expected.get_mut(parent) {
             *expected = expected.saturating_sub(1);
             if *expected == 0 {
@@ -84,20 +88,20 @@ impl<T> Nursery<T> {
         self.changed.notify_waiters();
     }
 
-    fn adopted(&self, child: &SessionId) -> Option<T> {
-        self.state().adopted.remove(child)
+    fn started(&self, child: &SessionId) -> Option<T> {
+        self.state().started.remove(child)
     }
 
-    /// What the run of a session needs to know, if it is a subagent's.
+    /// The data for the turn of a session, if the session is one of the children.
     pub async fn take(&self, session: &Session) -> Option<T> {
         let parent = session.parent_id.as_ref()?;
         let found = async {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
-                // Whoever settles from here on is heard.
+                // From here on no notification is missed.
                 changed.as_mut().enable();
-                if let Some(adopted) = self.adopted(&session.id) {
-                    return Some(adopted);
+                if let Some(data) = self.started(&session.id) {
+                    return Some(data);
                 }
                 if !self.state().expected.contains_key(parent) {
                     return None;

@@ -18,7 +18,7 @@ pub struct PromptRequest {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
-    pub prompt: NextPrompt,
+    pub prompt: NewPrompt,
     /// Delivery while a turn is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
@@ -31,7 +31,8 @@ pub struct PromptRequest {
 
 /// A prompt as a client sends it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextPrompt {
+#[schemars(rename = "V2NewPrompt")]
+pub struct NewPrompt {
     pub text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<AttachmentInput>>,
@@ -102,7 +103,7 @@ pub struct Admitted {
 
 impl From<PromptRequest> for PromptInput {
     fn from(request: PromptRequest) -> Self {
-        let NextPrompt { text, files, agents } = request.prompt;
+        let NewPrompt { text, files, agents } = request.prompt;
         let files = files.unwrap_or_default().into_iter().map(|file| PartInputBody::File(file.into()));
         let agents = agents.unwrap_or_default().into_iter().map(|mention| {
             let AgentMention { name, source } = mention;

@@ -1,10 +1,10 @@
-//! Subagents of somebody else's agent as child sessions.
+//! Subagents of an external agent as child sessions.
 //!
-//! One run hears what an agent says, for the session and for all that is below it: a [`Family`]. It has a name for each
-//! child (whatever the agent calls it) and tells it what is its own; the run of the child session, [`follow`], says that
-//! in its session, asks its people, and starts children of its own. A child's turn ends when the family says so, when
-//! somebody stops it, and at the latest when the family is gone. Whoever has children waits for them before its own turn
-//! ends ([`Family::settle`]): what the engine finds at work then, it aborts.
+//! The turn that hears an agent hears for its subagents, too: it has [`Children`], which knows each subagent by the agent's
+//! own id and passes on what belongs to it. The turn of the child session ([`follow`]) publishes that, asks the user, and
+//! starts children of its own. A child's turn ends when the parent says so, when the user stops it, and at the latest with
+//! the parent's turn. A parent waits for its children before its turn ends ([`Children::settle`]), because the engine
+//! aborts children that are still at work then.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,81 +19,81 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::{Nursery, permission};
+use super::{ChildRegistry, permission};
 
-/// What a child may be behind.
+/// Events that may wait for a child.
 const MAX_BEHIND: usize = 1_024;
 
-/// Children that were stopped and that nobody has heard of yet.
+/// Stopped children that may wait to be reported to the agent.
 const MAX_STOPPED: usize = 64;
 
-/// How long it may take until children have said what they were told, after the last word.
+/// Timeout for children to publish what was sent to them before they ended.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Why a child ends that the agent has forgotten.
+/// The error of a child that is still at work when the agent's turn ends.
 const LEFT: &str = "the agent ended before its subagent did";
 
-/// The note that says whose subagent a session is.
+/// The note that marks the session of a subagent with the agent's id.
 const NOTE: &str = "subagent";
 
 /// A subagent that begins to work.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Birth {
-    /// What the agent calls it.
+pub struct Subagent {
+    /// The agent's id of it.
     pub name: String,
-    /// What it is about.
+    /// The title of its session.
     pub title: String,
-    /// What it was told.
+    /// Its prompt.
     pub prompt: String,
-    /// The call that started it, which says which session it is.
+    /// The tool call that started it. Its metadata names the session of the subagent.
     pub call: String,
-    /// That call as it is, if it is still open.
+    /// The current state of that call, if it is still open.
     pub shown: Option<AgentEvent>,
 }
 
-/// What a child is told.
+/// An event for the turn of a child.
 #[derive(Debug)]
-enum News {
-    Say(AgentEvent),
+enum ChildEvent {
+    Emit(AgentEvent),
     Ask(Ask, oneshot::Sender<Answer>),
-    Born(Birth, Adopted),
+    Started(Subagent, ChildLink),
     Ended(TurnEnd),
 }
 
-/// What a child's run needs to know.
+/// The connection of a child's turn to the turn that hears the agent.
 #[derive(Debug)]
-pub struct Adopted {
+pub struct ChildLink {
     name: String,
-    news: mpsc::Receiver<News>,
+    events: mpsc::Receiver<ChildEvent>,
     stopped: mpsc::Sender<String>,
 }
 
-/// A session and all that is below it.
+/// A session and its subagents at all levels.
 #[derive(Debug)]
-pub struct Family<'a> {
-    root: Speaker<'a>,
+pub struct Children<'a> {
+    root: Publisher<'a>,
     rules: &'a [Rule],
-    children: HashMap<String, mpsc::Sender<News>>,
+    children: HashMap<String, mpsc::Sender<ChildEvent>>,
     stop: mpsc::Sender<String>,
     stopped: mpsc::Receiver<String>,
 }
 
-impl<'a> Family<'a> {
-    /// A session that has no children yet.
-    pub fn new(nursery: &'a Nursery<Adopted>, turn: &'a Turn, rules: &'a [Rule]) -> Self {
+impl<'a> Children<'a> {
+    /// A session without children.
+    pub fn new(registry: &'a ChildRegistry, turn: &'a Turn, rules: &'a [Rule]) -> Self {
         let (stop, stopped) = mpsc::channel(MAX_STOPPED);
-        Self { root: Speaker::new(nursery, turn), rules, children: HashMap::new(), stop, stopped }
+        Self { root: Publisher::new(registry, turn), rules, children: HashMap::new(), stop, stopped }
     }
 
-    /// Says something in the session, or in that of a child.
-    pub async fn say(&self, child: Option<&str>, event: AgentEvent) {
+    /// Publishes an event in the session, or in the session of a child.
+    pub async fn emit(&self, child: Option<&str>, event: AgentEvent) {
         match child {
-            None => self.root.say(event).await,
-            Some(child) => self.tell(child, News::Say(event)).await,
+            None => self.root.emit(event).await,
+            Some(child) => self.send(child, ChildEvent::Emit(event)).await,
         }
     }
 
-    /// Gets an answer from the rules, or from people in the session or in that of a child.
+    /// Gets an answer from the rules, or from the user in the session or in the session of a child.
     pub fn ask(&self, child: Option<&str>, ask: Ask) -> BoxFuture<'a, Answer> {
         let Some(child) = child else {
             return permission::ask(self.root.turn, self.rules, ask).boxed();
@@ -102,44 +102,44 @@ impl<'a> Family<'a> {
         let to = self.children.get(child).cloned();
         async move {
             if let Some(to) = to {
-                let _ = to.send(News::Ask(ask, reply)).await;
+                let _ = to.send(ChildEvent::Ask(ask, reply)).await;
             }
             answer.await.unwrap_or(Answer::Withdrawn)
         }
         .boxed()
     }
 
-    /// Gives a subagent of the session's, or of a child's, a session.
-    pub async fn begin(&mut self, parent: Option<&str>, birth: Birth) {
-        let (to, news) = mpsc::channel(MAX_BEHIND);
-        let adopted = Adopted { name: birth.name.clone(), news, stopped: self.stop.clone() };
-        self.children.insert(birth.name.clone(), to);
+    /// Creates a session for a subagent of the agent itself, or of a child.
+    pub async fn begin(&mut self, parent: Option<&str>, subagent: Subagent) {
+        let (to, events) = mpsc::channel(MAX_BEHIND);
+        let link = ChildLink { name: subagent.name.clone(), events, stopped: self.stop.clone() };
+        self.children.insert(subagent.name.clone(), to);
         match parent {
-            None => self.root.adopt(birth, adopted).await,
-            Some(parent) => self.tell(parent, News::Born(birth, adopted)).await,
+            None => self.root.start(subagent, link).await,
+            Some(parent) => self.send(parent, ChildEvent::Started(subagent, link)).await,
         }
     }
 
     /// Ends a child's turn.
     pub async fn end(&mut self, child: &str, end: TurnEnd) {
-        self.tell(child, News::Ended(end)).await;
+        self.send(child, ChildEvent::Ended(end)).await;
         self.children.remove(child);
     }
 
     /// Ends the turns of all children.
     pub async fn end_all(&mut self, end: &TurnEnd) {
         for (_, child) in self.children.drain() {
-            let _ = child.send(News::Ended(end.clone())).await;
+            let _ = child.send(ChildEvent::Ended(end.clone())).await;
         }
     }
 
-    /// Ends all that is below the session, and waits until it has ended.
+    /// Ends all children and waits for their turns.
     pub async fn settle(&mut self) {
         self.end_all(&TurnEnd::Error(MessageError::unknown(LEFT))).await;
         self.root.settle().await;
     }
 
-    /// The next child that somebody has stopped.
+    /// The next child that the user stops.
     pub async fn stopped(&mut self) -> String {
         match self.stopped.recv().await {
             Some(child) => child,
@@ -147,54 +147,54 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A child whose turn is over hears nothing more.
-    async fn tell(&self, child: &str, news: News) {
+    /// Events for a child whose turn has ended are dropped.
+    async fn send(&self, child: &str, event: ChildEvent) {
         if let Some(to) = self.children.get(child) {
-            let _ = to.send(news).await;
+            let _ = to.send(event).await;
         }
     }
 }
 
-/// Whether a session shows what a subagent did: nobody can go on with it.
+/// Tells whether a session shows the work of a subagent of this agent. Such a session takes no prompts.
 pub fn is_subagent(session: &Session, agent: &str) -> bool {
     session.note(NOTE) == Some(agent)
 }
 
-/// A child's turn: says in its session what the family tells it.
+/// The turn of a child: publishes the events that its parent's turn sends.
 pub async fn follow(
-    nursery: &Nursery<Adopted>,
+    registry: &ChildRegistry,
     turn: &Turn,
     rules: &[Rule],
     agent: &str,
-    adopted: Adopted,
+    link: ChildLink,
 ) -> TurnEnd {
-    let Adopted { name, mut news, stopped } = adopted;
+    let ChildLink { name, mut events, stopped } = link;
     turn.emit(AgentEvent::Noted { name: NOTE.to_owned(), note: agent.to_owned() }).await;
-    let mut speaker = Speaker::new(nursery, turn);
+    let mut publisher = Publisher::new(registry, turn);
     let mut asks = FuturesUnordered::new();
     let end = loop {
         tokio::select! {
             biased;
             () = turn.cancelled() => {
-                // If there are so many that nobody hears of this one, the turn above ends soon enough.
+                // With a full queue the report is lost, and the child ends with its parent's turn.
                 let _ = stopped.try_send(name);
                 return TurnEnd::Cancelled;
             }
             Some(()) = asks.next() => {}
-            told = news.recv() => match told {
-                Some(News::Say(event)) => speaker.say(event).await,
-                Some(News::Ask(ask, reply)) => asks.push(put(turn, rules, ask, reply)),
-                Some(News::Born(birth, adopted)) => speaker.adopt(birth, adopted).await,
-                Some(News::Ended(end)) => break end,
+            event = events.recv() => match event {
+                Some(ChildEvent::Emit(event)) => publisher.emit(event).await,
+                Some(ChildEvent::Ask(ask, reply)) => asks.push(put(turn, rules, ask, reply)),
+                Some(ChildEvent::Started(subagent, link)) => publisher.start(subagent, link).await,
+                Some(ChildEvent::Ended(end)) => break end,
                 None => break TurnEnd::Error(MessageError::unknown(LEFT)),
             },
         }
     };
-    speaker.settle().await;
+    publisher.settle().await;
     end
 }
 
-/// Gets an answer, unless nobody wants to know any more.
+/// Gets an answer, unless the agent withdraws the request.
 async fn put(turn: &Turn, rules: &[Rule], ask: Ask, mut reply: oneshot::Sender<Answer>) {
     tokio::select! {
         biased;
@@ -203,33 +203,33 @@ async fn put(turn: &Turn, rules: &[Rule], ask: Ask, mut reply: oneshot::Sender<A
     }
 }
 
-/// Somebody who speaks in a session and starts children.
+/// Publishes events in a session and starts its children.
 #[derive(Debug)]
-struct Speaker<'a> {
-    nursery: &'a Nursery<Adopted>,
+struct Publisher<'a> {
+    registry: &'a ChildRegistry,
     turn: &'a Turn,
-    /// What clients need to find the children, by the calls that started them.
+    /// Metadata that names the session of each child, by the call that started it.
     children: HashMap<String, Extra>,
-    /// Which session each has, by what the agent calls it.
+    /// The session of each child, by the agent's id.
     sessions: HashMap<String, SessionId>,
-    /// All that were started.
+    /// Children whose turns have not been waited for.
     started: Vec<Child>,
 }
 
-impl<'a> Speaker<'a> {
-    fn new(nursery: &'a Nursery<Adopted>, turn: &'a Turn) -> Self {
+impl<'a> Publisher<'a> {
+    fn new(registry: &'a ChildRegistry, turn: &'a Turn) -> Self {
         let (children, sessions) = (HashMap::new(), HashMap::new());
-        Self { nursery, turn, children, sessions, started: Vec::new() }
+        Self { registry, turn, children, sessions, started: Vec::new() }
     }
 
-    async fn adopt(&mut self, birth: Birth, adopted: Adopted) {
-        let Birth { name, title, prompt, call, shown } = birth;
-        // One that gets more to do goes on in its session, after what it was told before.
+    async fn start(&mut self, subagent: Subagent, link: ChildLink) {
+        let Subagent { name, title, prompt, call, shown } = subagent;
+        // A subagent that gets a second prompt continues in its session, after its first turn.
         let resume = self.sessions.get(&name).cloned();
         for child in self.started.extract_if(.., |child| Some(child.session()) == resume.as_ref()) {
             let _ = timeout(SETTLE, child.wait()).await;
         }
-        match self.nursery.adopt(self.turn, title, prompt, resume, adopted).await {
+        match self.registry.start(self.turn, title, prompt, resume, link).await {
             Ok(child) => {
                 self.sessions.insert(name, child.session().clone());
                 let model = &self.turn.model;
@@ -241,17 +241,17 @@ impl<'a> Speaker<'a> {
                 self.children.insert(call, crate::native::object(found));
                 self.started.push(child);
                 if let Some(shown) = shown {
-                    self.say(shown).await;
+                    self.emit(shown).await;
                 }
             }
             Err(error) => {
                 let parent = &self.turn.session.id;
-                tracing::debug!(session = %parent, error, "a subagent has no session");
+                tracing::debug!(session = %parent, error, "a subagent gets no session");
             }
         }
     }
 
-    /// Waits until the children have ended, which were told to.
+    /// Waits until the turns of the children have ended.
     async fn settle(&mut self) {
         let settled = async {
             for child in std::mem::take(&mut self.started) {
@@ -265,8 +265,8 @@ impl<'a> Speaker<'a> {
         }
     }
 
-    /// Says something; calls that started a child say which.
-    async fn say(&self, mut event: AgentEvent) {
+    /// Publishes an event. A call that started a child names its session.
+    async fn emit(&self, mut event: AgentEvent) {
         let found = match &event {
             AgentEvent::ToolRunning { call, .. }
             | AgentEvent::ToolCompleted { call, .. }

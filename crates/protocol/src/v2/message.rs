@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::{
     prompt::{AgentMention, Attachment, Prompt},
-    session::{NextModel, Spent},
+    session::{Model, Spent},
 };
+use crate as v1;
 use crate::{
-    Extra, Message, MessageId, MessageWithParts, Millis, Part, PartBody, SessionId,
+    Extra, MessageId, MessageWithParts, Millis, Part, PartBody, SessionId,
     message::{AssistantMessage as Step, UserMessage},
     number::Number,
     part::{ToolPart, ToolState as State},
@@ -18,7 +19,8 @@ use crate::{
 /// A message of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-pub enum NextMessage {
+#[schemars(rename = "V2Message")]
+pub enum Message {
     /// A prompt of the user.
     User {
         id: MessageId,
@@ -80,7 +82,7 @@ pub struct AssistantMessage {
     pub id: MessageId,
     pub time: Span,
     pub agent: String,
-    pub model: NextModel,
+    pub model: Model,
     /// Texts, reasoning and tool calls of the step.
     pub content: Vec<AssistantContent>,
     /// Snapshots of the working tree before and after the step.
@@ -211,19 +213,19 @@ pub enum ToolContent {
     },
 }
 
-impl NextMessage {
+impl Message {
     /// Translates a stored message. Returns `None` for a request for a summary; the summary itself represents it.
     pub fn of(message: &MessageWithParts, reason: Reason) -> Option<Self> {
         match &message.info {
-            Message::User(user) => said(user, message),
-            Message::Assistant(step) if step.summary == Some(true) => Some(Self::Compaction {
+            v1::Message::User(user) => said(user, message),
+            v1::Message::Assistant(step) if step.summary == Some(true) => Some(Self::Compaction {
                 id: step.id.clone(),
                 time: Created { created: step.time.created },
                 reason,
                 summary: words(&message.parts),
                 recent: String::new(),
             }),
-            Message::Assistant(step) => Some(Self::Assistant(Box::new(answered(step, &message.parts)))),
+            v1::Message::Assistant(step) => Some(Self::Assistant(Box::new(answered(step, &message.parts)))),
         }
     }
 }
@@ -237,7 +239,7 @@ pub(super) fn words(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn said(user: &UserMessage, message: &MessageWithParts) -> Option<NextMessage> {
+fn said(user: &UserMessage, message: &MessageWithParts) -> Option<Message> {
     if message.parts.iter().any(|part| matches!(part.body, PartBody::Compaction(_))) {
         return None;
     }
@@ -245,9 +247,9 @@ fn said(user: &UserMessage, message: &MessageWithParts) -> Option<NextMessage> {
     let (id, time) = (user.id.clone(), Created { created: user.time.created });
     let generated = text.is_empty() && files.is_none() && agents.is_none();
     Some(if generated && !message.parts.is_empty() {
-        NextMessage::Synthetic { id, time, session_id: user.session_id.clone(), text: words(&message.parts) }
+        Message::Synthetic { id, time, session_id: user.session_id.clone(), text: words(&message.parts) }
     } else {
-        NextMessage::User { id, time, text, files, agents }
+        Message::User { id, time, text, files, agents }
     })
 }
 
@@ -277,12 +279,8 @@ fn answered(step: &Step, parts: &[Part]) -> AssistantMessage {
 }
 
 /// Returns the model of a step.
-pub(super) fn model(step: &Step) -> NextModel {
-    NextModel {
-        id: step.model_id.clone(),
-        provider_id: step.provider_id.clone(),
-        variant: step.variant.clone(),
-    }
+pub(super) fn model(step: &Step) -> Model {
+    Model { id: step.model_id.clone(), provider_id: step.provider_id.clone(), variant: step.variant.clone() }
 }
 
 /// Returns a finish reason as the wire spells it.

@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::session::NextModel;
+use super::session::Model;
+use crate as v1;
 use crate::{
     Extra, Millis,
-    agent::{Agent, AgentMode, Command},
+    agent::AgentMode,
     number::Number,
-    provider::{self, CacheCost, Modalities, Model, ModelStatus, Provider, ProviderSource},
-    request::{Action, Rule},
+    provider::{self, CacheCost, Modalities, ModelStatus, ProviderSource},
+    request::Action,
     secret,
 };
 
@@ -44,12 +45,13 @@ fn texts(fields: &Extra) -> BTreeMap<String, String> {
 
 /// An agent that can answer prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextAgent {
+#[schemars(rename = "V2Agent")]
+pub struct Agent {
     /// Name, which is also the id.
     pub id: String,
     /// Default model, if the agent has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<NextModel>,
+    pub model: Option<Model>,
     /// Additions to the agent's model requests.
     pub request: RequestInfo,
     /// System prompt of the agent.
@@ -68,12 +70,13 @@ pub struct NextAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
     /// Permission rules. Of the rules that match, the last one wins.
-    pub permissions: Vec<NextRule>,
+    pub permissions: Vec<Rule>,
 }
 
 /// A permission rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextRule {
+#[schemars(rename = "V2Rule")]
+pub struct Rule {
     /// Permission, such as `bash`; wildcards allowed.
     pub action: String,
     /// Resource, such as a command or a path; wildcards allowed.
@@ -81,20 +84,17 @@ pub struct NextRule {
     pub effect: Action,
 }
 
-impl From<Rule> for NextRule {
-    fn from(rule: Rule) -> Self {
+impl From<v1::request::Rule> for Rule {
+    fn from(rule: v1::request::Rule) -> Self {
         Self { action: rule.permission, resource: rule.pattern, effect: rule.action }
     }
 }
 
-impl From<Agent> for NextAgent {
-    fn from(agent: Agent) -> Self {
+impl From<v1::agent::Agent> for Agent {
+    fn from(agent: v1::agent::Agent) -> Self {
         let variant = agent.variant;
-        let model = agent.model.map(|model| NextModel {
-            id: model.model_id,
-            provider_id: model.provider_id,
-            variant,
-        });
+        let model =
+            agent.model.map(|model| Model { id: model.model_id, provider_id: model.provider_id, variant });
         let mut request = RequestInfo::new(&Extra::new(), &agent.options);
         for (name, number) in [("temperature", agent.temperature), ("topP", agent.top_p)] {
             request.body.extend(number.map(|number| (name.to_owned(), number.0.into())));
@@ -109,14 +109,15 @@ impl From<Agent> for NextAgent {
             hidden: agent.hidden.unwrap_or_default(),
             color: agent.color,
             steps: agent.steps,
-            permissions: agent.permission.into_iter().map(NextRule::from).collect(),
+            permissions: agent.permission.into_iter().map(Rule::from).collect(),
         }
     }
 }
 
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextCommand {
+#[schemars(rename = "V2Command")]
+pub struct Command {
     /// Name without the slash.
     pub name: String,
     /// Prompt text, with placeholders such as `$1` and `$ARGUMENTS`.
@@ -128,17 +129,17 @@ pub struct NextCommand {
     pub agent: Option<String>,
     /// Model that runs the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<NextModel>,
+    pub model: Option<Model>,
     /// Runs the command in a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
 }
 
-impl From<Command> for NextCommand {
-    fn from(command: Command) -> Self {
-        let Command { name, template, description, agent, model, subtask, .. } = command;
+impl From<v1::agent::Command> for Command {
+    fn from(command: v1::agent::Command) -> Self {
+        let v1::agent::Command { name, template, description, agent, model, subtask, .. } = command;
         let model = model.as_deref().and_then(|model| model.split_once('/'));
-        let model = model.map(|(provider, id)| NextModel {
+        let model = model.map(|(provider, id)| Model {
             id: id.to_owned(),
             provider_id: provider.to_owned(),
             variant: None,
@@ -190,7 +191,8 @@ impl ApiInfo {
 
 /// A model provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextProvider {
+#[schemars(rename = "V2Provider")]
+pub struct Provider {
     pub id: String,
     /// Integration that holds the provider's credential. Absent if it needs none.
     #[serde(rename = "integrationID", default, skip_serializing_if = "Option::is_none")]
@@ -202,8 +204,8 @@ pub struct NextProvider {
     pub request: RequestInfo,
 }
 
-impl From<&Provider> for NextProvider {
-    fn from(provider: &Provider) -> Self {
+impl From<&v1::provider::Provider> for Provider {
+    fn from(provider: &v1::provider::Provider) -> Self {
         let mut settings = provider.options.clone();
         let headers = match settings.remove("headers") {
             Some(Value::Object(headers)) => headers,
@@ -221,13 +223,14 @@ impl From<&Provider> for NextProvider {
 }
 
 /// Returns true if the provider needs a credential.
-fn wants_key(provider: &Provider) -> bool {
+fn wants_key(provider: &v1::provider::Provider) -> bool {
     !provider.env.is_empty() || provider.source == ProviderSource::Api
 }
 
 /// A model of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextModelInfo {
+#[schemars(rename = "V2ModelInfo")]
+pub struct ModelInfo {
     /// Id within the provider.
     pub id: String,
     #[serde(rename = "providerID")]
@@ -244,7 +247,7 @@ pub struct NextModelInfo {
     pub variants: Vec<VariantInfo>,
     pub time: Released,
     /// Prices: the base price first, then those of larger contexts.
-    pub cost: Vec<NextCost>,
+    pub cost: Vec<Cost>,
     pub status: ModelStatus,
     /// True if the model can be used.
     pub enabled: bool,
@@ -282,7 +285,8 @@ pub struct Released {
 
 /// Price per million tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextCost {
+#[schemars(rename = "V2Cost")]
+pub struct Cost {
     /// Context size from which the price applies. Absent for the base price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<provider::TierBound>,
@@ -291,8 +295,8 @@ pub struct NextCost {
     pub cache: CacheCost,
 }
 
-impl From<&Model> for NextModelInfo {
-    fn from(model: &Model) -> Self {
+impl From<&v1::provider::Model> for ModelInfo {
+    fn from(model: &v1::provider::Model) -> Self {
         let variant = |(id, body): (&String, &Extra)| VariantInfo {
             id: id.clone(),
             request: RequestInfo::new(&Extra::new(), body),
@@ -326,9 +330,9 @@ fn kinds(modalities: &Modalities) -> Vec<String> {
     all.into_iter().filter(|(_, has)| **has).map(|(name, _)| name.to_owned()).collect()
 }
 
-fn costs(cost: &provider::ModelCost) -> Vec<NextCost> {
-    let usual = NextCost { tier: None, input: cost.input, output: cost.output, cache: cost.cache.clone() };
-    let larger = cost.tiers.iter().flatten().map(|tier| NextCost {
+fn costs(cost: &provider::ModelCost) -> Vec<Cost> {
+    let usual = Cost { tier: None, input: cost.input, output: cost.output, cache: cost.cache.clone() };
+    let larger = cost.tiers.iter().flatten().map(|tier| Cost {
         tier: Some(tier.tier.clone()),
         input: tier.input,
         output: tier.output,
@@ -403,7 +407,7 @@ pub enum Connection {
 
 impl Integration {
     /// Returns the integration of a provider, or `None` if the provider needs no credential.
-    pub fn of(provider: &Provider) -> Option<Self> {
+    pub fn of(provider: &v1::provider::Provider) -> Option<Self> {
         if !wants_key(provider) {
             return None;
         }
@@ -441,7 +445,7 @@ mod tests {
     #[test]
     fn a_provider_and_its_models_are_told_without_secrets() {
         let modalities = json!({ "text": true, "audio": false, "image": true, "video": false, "pdf": false });
-        let provider: Provider = serde_json::from_value(json!({
+        let provider: v1::provider::Provider = serde_json::from_value(json!({
             "id": "acme", "name": "Acme", "source": "api", "env": ["ACME_API_KEY"],
             "options": {
                 "apiKey": "sk-1", "timeout": 5, "headers": { "Authorization": "Bearer sk-2", "x-team": "a" },
@@ -466,24 +470,24 @@ mod tests {
             } },
         }))
         .unwrap();
-        let models: Vec<NextModelInfo> = provider.models.values().map(NextModelInfo::from).collect();
-        let told = json!([NextProvider::from(&provider), models, Integration::of(&provider)]);
+        let models: Vec<ModelInfo> = provider.models.values().map(ModelInfo::from).collect();
+        let told = json!([Provider::from(&provider), models, Integration::of(&provider)]);
         assert!(!told.to_string().contains("sk-"), "{told}");
         insta::assert_json_snapshot!(told);
     }
 
     #[test]
     fn agents_and_commands_keep_what_they_say() {
-        let agent: Agent = serde_json::from_value(json!({
+        let agent: v1::agent::Agent = serde_json::from_value(json!({
             "name": "plan", "mode": "primary", "temperature": 0.5, "prompt": "Think.", "variant": "high",
             "permission": [{ "permission": "edit", "pattern": "*", "action": "deny" }],
             "model": { "providerID": "acme", "modelID": "large" }, "options": { "apiKey": "sk-1", "effort": 1 },
         }))
         .unwrap();
-        let command: Command = serde_json::from_value(json!({
+        let command: v1::agent::Command = serde_json::from_value(json!({
             "name": "review", "template": "Review $1", "model": "acme/team/large", "hints": ["$1"],
         }))
         .unwrap();
-        insta::assert_json_snapshot!(json!([NextAgent::from(agent), NextCommand::from(command)]));
+        insta::assert_json_snapshot!(json!([Agent::from(agent), Command::from(command)]));
     }
 }

@@ -3,15 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate as v1;
 use crate::{
-    MessageId, Millis, PartId, Rest, Session, SessionId,
+    MessageId, Millis, PartId, Rest, SessionId,
     number::Number,
-    session::{CacheTokens, Revert, SessionModel, Tokens},
+    session::{CacheTokens, SessionModel, Tokens},
 };
 
 /// A session in the shape of `/api`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextSession {
+#[schemars(rename = "V2Session")]
+pub struct Session {
     pub id: SessionId,
     /// Set for child sessions.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
@@ -23,12 +25,12 @@ pub struct NextSession {
     pub agent: Option<String>,
     /// Model of the last prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<NextModel>,
+    pub model: Option<Model>,
     /// Total cost of all turns.
     pub cost: Number,
     /// Total tokens of all turns.
     pub tokens: Spent,
-    pub time: NextTime,
+    pub time: Time,
     pub title: String,
     /// Directory of the session.
     pub location: Location,
@@ -37,7 +39,7 @@ pub struct NextSession {
     pub subpath: Option<String>,
     /// A pending revert. The next prompt makes it final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revert: Option<NextRevert>,
+    pub revert: Option<Revert>,
 }
 
 /// A directory, possibly in a workspace.
@@ -52,7 +54,8 @@ pub struct Location {
 
 /// Reference to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NextModel {
+#[schemars(rename = "V2Model")]
+pub struct Model {
     /// Model id within the provider.
     pub id: String,
     #[serde(rename = "providerID")]
@@ -85,7 +88,8 @@ pub struct SpentCache {
 
 /// Times of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextTime {
+#[schemars(rename = "V2Time")]
+pub struct Time {
     pub created: Millis,
     pub updated: Millis,
     /// Time at which the user archived the session.
@@ -95,7 +99,8 @@ pub struct NextTime {
 
 /// A pending revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NextRevert {
+#[schemars(rename = "V2Revert")]
+pub struct Revert {
     /// The first reverted message.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
@@ -112,14 +117,15 @@ pub struct NextRevert {
 
 /// The body of `POST /api/session`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextSessionInput {
+#[schemars(rename = "V2SessionInput")]
+pub struct SessionInput {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<NextModel>,
+    pub model: Option<Model>,
     /// Directory of the session. Default: the directory of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
@@ -135,8 +141,8 @@ pub enum Active {
     Running,
 }
 
-impl From<Session> for NextSession {
-    fn from(session: Session) -> Self {
+impl From<v1::Session> for Session {
+    fn from(session: v1::Session) -> Self {
         Self {
             location: Location { directory: session.directory, workspace_id: session.workspace_id },
             subpath: session.path.filter(|path| !path.is_empty()),
@@ -144,28 +150,28 @@ impl From<Session> for NextSession {
             parent_id: session.parent_id,
             project_id: session.project_id,
             agent: session.agent,
-            model: session.model.map(NextModel::from),
+            model: session.model.map(Model::from),
             cost: session.cost.unwrap_or(Number(0.0)),
             tokens: session.tokens.unwrap_or_default().into(),
-            time: NextTime {
+            time: Time {
                 created: session.time.created,
                 updated: session.time.updated,
                 archived: session.time.archived,
             },
             title: session.title,
-            revert: session.revert.map(NextRevert::from),
+            revert: session.revert.map(Revert::from),
         }
     }
 }
 
-impl From<SessionModel> for NextModel {
+impl From<SessionModel> for Model {
     fn from(model: SessionModel) -> Self {
         Self { id: model.id, provider_id: model.provider_id, variant: model.variant }
     }
 }
 
-impl From<NextModel> for SessionModel {
-    fn from(model: NextModel) -> Self {
+impl From<Model> for SessionModel {
+    fn from(model: Model) -> Self {
         Self { id: model.id, provider_id: model.provider_id, variant: model.variant, extra: Rest::NONE }
     }
 }
@@ -182,8 +188,8 @@ impl From<Tokens> for Spent {
     }
 }
 
-impl From<Revert> for NextRevert {
-    fn from(revert: Revert) -> Self {
+impl From<v1::session::Revert> for Revert {
+    fn from(revert: v1::session::Revert) -> Self {
         Self {
             message_id: revert.message_id,
             part_id: revert.part_id,

@@ -14,14 +14,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use catalogue::{
-    Abilities, ApiInfo, Connection, Integration, IntegrationMethod, NextAgent, NextCommand, NextCost,
-    NextModelInfo, NextProvider, NextRule, Released, RequestInfo, VariantInfo,
+    Abilities, Agent, ApiInfo, Command, Connection, Cost, Integration, IntegrationMethod, ModelInfo,
+    Provider, Released, RequestInfo, Rule, VariantInfo,
 };
-pub use event::{AnyEvent, Delivered, Mark, Moment, NextBody, NextEvent, OlderEvent};
-pub use message::{AssistantContent, AssistantMessage, NextMessage, Reason, ToolContent, ToolState};
-pub use prompt::{Admitted, AgentMention, Attachment, NextPrompt, Prompt, PromptRequest};
-pub use request::{NextPermission, PermissionSource};
-pub use session::{Active, Location, NextModel, NextRevert, NextSession, NextSessionInput, Spent};
+pub use event::{AnyEvent, Body, Delivered, Event, Mark, Moment, OlderEvent};
+pub use message::{AssistantContent, AssistantMessage, Message, Reason, ToolContent, ToolState};
+pub use prompt::{Admitted, AgentMention, Attachment, NewPrompt, Prompt, PromptRequest};
+pub use request::{Permission, PermissionSource};
+pub use session::{Active, Location, Model, Revert, Session, SessionInput, Spent};
 
 /// An answer under `/api`: the result in an envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

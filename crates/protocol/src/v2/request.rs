@@ -7,7 +7,8 @@ use crate::{Extra, PermissionId, SessionId, request::PermissionRequest};
 
 /// A permission that waits for the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NextPermission {
+#[schemars(rename = "V2Permission")]
+pub struct Permission {
     pub id: PermissionId,
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
@@ -38,7 +39,7 @@ pub enum PermissionSource {
     },
 }
 
-impl From<PermissionRequest> for NextPermission {
+impl From<PermissionRequest> for Permission {
     fn from(request: PermissionRequest) -> Self {
         Self {
             id: request.id,
