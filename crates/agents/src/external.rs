@@ -31,7 +31,9 @@ mod shell;
 #[cfg(test)]
 pub(crate) mod world;
 
-pub use agent::{Agent, Broken, Condition, Context, Opened, Options, Outcome, Phase, Process, Signal, Task};
+pub use agent::{
+    Agent, Broken, Condition, Context, Joining, Opened, Options, Outcome, Phase, Process, Signal, Task,
+};
 pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
 pub use children::{ChildLink, Children, Subagent};
 pub use driver::Driver;

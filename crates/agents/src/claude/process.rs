@@ -15,9 +15,7 @@ use super::translate::{self, Translator};
 use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
-use crate::external::{
-    Broken, Child, Condition, Heard, Input, Kept, Options, Outcome, Phase, Process, Rested, Signal,
-};
+use crate::external::{Broken, Child, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal};
 use crate::roster::DEFAULT_MODEL;
 
 /// Lines that are kept of its output between turns. The newest matter, because they tell what it has begun.
@@ -66,6 +64,8 @@ struct Progress {
     /// The user refused a request of the agent itself.
     has_refused: bool,
     is_interrupted: bool,
+    /// The turn was ended without the word of the process.
+    is_doubtful: bool,
 }
 
 /// A request of Claude Code.
@@ -280,8 +280,8 @@ impl Process for ClaudeProcess {
         self.has_begun_by_itself()
     }
 
-    fn can_join(&self) -> bool {
-        self.has_states
+    fn joining(&self) -> Joining {
+        if self.has_states { Joining::Joins } else { Joining::Waits }
     }
 
     fn join(&mut self, prompt: &MessageWithParts) {
@@ -319,16 +319,14 @@ impl Process for ClaudeProcess {
     }
 
     /// A segment without a following idle is still the end, but the process is not trusted with another turn.
-    fn overdue(&mut self) -> Outcome {
-        let process = if self.turn.is_idle { Condition::Reusable } else { Condition::Broken };
-        match self.end() {
-            Signal::Ended(end) => Outcome { end, process },
-            _ => Outcome::failed("Claude Code did not end the turn"),
-        }
+    fn conclude(&mut self) -> Vec<Signal<Request>> {
+        self.turn.is_doubtful = !self.turn.is_idle;
+        vec![self.end()]
     }
 
     fn finish(&mut self) -> bool {
-        let is_reusable = !(self.turn.is_interrupted && self.translator.has_background());
+        let has_left_work = self.turn.is_interrupted && self.translator.has_background();
+        let is_reusable = !has_left_work && !self.turn.is_doubtful;
         self.translator.reset();
         self.queue.clear();
         self.turn = Progress::default();

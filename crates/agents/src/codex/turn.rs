@@ -16,7 +16,7 @@ use super::process::{Call, CodexProcess, Frame, Received};
 use super::threads::Thread;
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
-use crate::external::{Broken, Outcome, Phase, Process, Signal};
+use crate::external::{Broken, Phase, Process, Signal};
 use crate::jsonrpc::{Asked, Error, Fault, INVALID_PARAMS, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
@@ -111,7 +111,7 @@ impl CodexProcess {
                         self.turn.unsent.extend(input);
                     }
                 }
-                self.conclude(out);
+                self.settle(out);
             }
             (Call::Interrupt, Err(error)) if self.turn.is_interrupted => {
                 out.push(Signal::Failed(Broken::refuses(format!("Codex: {error}"))));
@@ -188,12 +188,12 @@ impl CodexProcess {
         out.extend(self.translation.end(&ended).into_iter().map(|event| Signal::Emit(None, event)));
         self.turn.farewell = None;
         self.turn.completed = Some(ended);
-        self.conclude(out);
+        self.settle(out);
     }
 
     /// Ends a turn that has completed. Prompts that are being joined are waited for first: Codex says which of them came
     /// too late, and those get a turn of their own.
-    fn conclude(&mut self, out: &mut Signals) {
+    fn settle(&mut self, out: &mut Signals) {
         let has_ended = self.turn.completed.is_some() || self.turn.held.is_some();
         if self.turn.joining > 0 || !has_ended {
             return;
@@ -330,18 +330,19 @@ impl Process for CodexProcess {
         }
     }
 
-    fn overdue(&mut self) -> Outcome {
+    fn conclude(&mut self) -> Signals {
         if let Some(end) = self.turn.held.take() {
-            return Outcome::reusable(end);
+            return vec![Signal::Ended(end)];
         }
         let why = self.turn.farewell.unwrap_or("said nothing");
-        match &self.translation.trouble {
-            Some(trouble) => Outcome::broken(TurnEnd::Error(failure(Some(trouble)))),
-            None => Outcome::failed(format!(
+        let broken = match &self.translation.trouble {
+            Some(trouble) => Broken { error: failure(Some(trouble)), is_gone: false },
+            None => Broken::refuses(format!(
                 "Codex {why}, but did not end the turn within {:?}",
                 self.options.patience.settle
             )),
-        }
+        };
+        vec![Signal::Failed(broken)]
     }
 
     fn finish(&mut self) -> bool {

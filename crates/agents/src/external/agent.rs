@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::ports::Clock;
 use engine::session::Turn;
@@ -57,6 +58,15 @@ pub trait Agent: Send + Sync + 'static {
     /// A process with the conversation of one session.
     type Process: Kept;
 
+    /// The driver opens the first step of a turn, because the agent's protocol has no message for that.
+    const OPENS_STEP: bool = false;
+
+    /// The agent names sessions itself, so that the driver does not name them after their first prompt.
+    const NAMES_SESSIONS: bool = false;
+
+    /// The agent can compact its conversation when the user asks for it.
+    const COMPACTS: bool = true;
+
     /// The agent's settings.
     fn options(&self) -> &Options;
 
@@ -66,6 +76,17 @@ pub trait Agent: Send + Sync + 'static {
         turn: &Turn,
         resume: Option<&str>,
     ) -> impl Future<Output = Result<Opened<Self::Process>, MessageError>> + Send;
+
+    /// Takes the turn of a child session that this agent manages itself. Returns none if the session is not such a child.
+    fn follow(&self, turn: &Turn) -> impl Future<Output = Option<TurnEnd>> + Send {
+        let _ = turn;
+        std::future::ready(None)
+    }
+
+    /// Ends whatever the agent runs besides the processes of sessions.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 
     /// Lets a process work on a turn until the turn has ended.
     fn work(
@@ -80,7 +101,7 @@ pub trait Agent: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The turn.
-    pub turn: &'a Turn,
+    pub turn: &'a Arc<Turn>,
     /// The clock for timestamps in events.
     pub clock: &'a Arc<dyn Clock>,
     /// The child sessions of all turns.
@@ -127,6 +148,8 @@ pub struct Outcome {
 pub enum Condition {
     /// It can serve the next turn.
     Reusable,
+    /// It is not needed any longer.
+    Released,
     /// It has to be ended.
     Broken,
     /// It has ended, or lost its conversation, before it began to work on the prompt. Another process can take the
@@ -219,6 +242,19 @@ pub enum Phase {
     Working,
     /// The end of the turn is due.
     Ending,
+    /// The agent works by itself, and nothing but a silence of this length tells that it has ended.
+    Listening(Duration),
+}
+
+/// The treatment of a prompt that arrives during a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joining {
+    /// It joins the turn.
+    Joins,
+    /// It waits for the end of the turn.
+    Waits,
+    /// It ends the turn.
+    Ends,
 }
 
 /// A process that exchanges frames with an agent.
@@ -240,9 +276,9 @@ pub trait Process: Kept {
     /// Takes up work that the agent has begun by itself. Returns false if there is none.
     fn take_up(&mut self, turn: &Turn) -> bool;
 
-    /// Tells whether a prompt can join the running turn.
-    fn can_join(&self) -> bool {
-        true
+    /// The treatment of a prompt that arrives now.
+    fn joining(&self) -> Joining {
+        Joining::Joins
     }
 
     /// Queues a prompt that joins the running turn.
@@ -260,8 +296,8 @@ pub trait Process: Kept {
     /// The progress of the turn.
     fn phase(&self) -> Phase;
 
-    /// The end of a turn whose end was due and did not come.
-    fn overdue(&mut self) -> Outcome;
+    /// The end of a turn whose end was due and did not come: [`Signal::Ended`] or [`Signal::Failed`] comes last.
+    fn conclude(&mut self) -> Vec<Signal<Self::Request>>;
 
     /// The last words of the process for an error message.
     fn last_words(&self) -> Words {

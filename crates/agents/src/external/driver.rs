@@ -38,8 +38,11 @@ impl<A: Agent> Driver<A> {
 }
 
 impl<A: Agent> Inner<A> {
-    async fn run(&self, turn: &Turn) -> TurnEnd {
+    async fn run(&self, turn: &Arc<Turn>) -> TurnEnd {
         let Options { about, program, .. } = self.agent.options();
+        if let Some(end) = self.agent.follow(turn).await {
+            return end;
+        }
         if let Some(child) = self.children.take(&turn.session).await {
             return children::follow(&self.children, turn, &program.rules, &about.id, child).await;
         }
@@ -55,23 +58,41 @@ impl<A: Agent> Inner<A> {
             Err(error) => return failed(error.to_string()),
         };
         match origin(&prompt) {
-            Some(Origin::Shell { command }) => return shell::run(turn, &command, &program.hidden).await,
-            Some(Origin::Wake) => return self.wake(turn).await,
-            Some(Origin::Command { .. }) | None => {}
+            Some(Origin::Shell { command }) => shell::run(turn, &command, &program.hidden).await,
+            Some(Origin::Wake) => {
+                self.open_step(turn).await;
+                self.wake(turn).await
+            }
+            Some(Origin::Command { .. }) | None => {
+                if !A::COMPACTS && asks_for_compaction(&prompt) {
+                    return failed(format!("{} cannot compact its conversation on request", about.name));
+                }
+                if !A::NAMES_SESSIONS {
+                    title(turn, &prompt).await;
+                }
+                self.open_step(turn).await;
+                self.answer(turn, &prompt).await
+            }
         }
-        title(turn, &prompt).await;
-        self.answer(turn, &prompt).await
+    }
+
+    async fn open_step(&self, turn: &Turn) {
+        if A::OPENS_STEP {
+            turn.emit(AgentEvent::step_started()).await;
+            // Reading waits until the event is handled, so the snapshot of the step precedes the agent's work.
+            let _ = turn.message(&turn.prompt).await;
+        }
     }
 
     /// Follows work that the agent has begun by itself. There is nothing to follow if its process has ended, or if
     /// another turn has followed it.
-    async fn wake(&self, turn: &Turn) -> TurnEnd {
+    async fn wake(&self, turn: &Arc<Turn>) -> TurnEnd {
         let Some(process) = self.keeper.take(&turn.session.id).await else { return TurnEnd::Completed };
         let outcome = self.serve(turn, process, Task::Wake).await;
         if outcome.process == Condition::Unused { TurnEnd::Completed } else { outcome.end }
     }
 
-    async fn answer(&self, turn: &Turn, prompt: &MessageWithParts) -> TurnEnd {
+    async fn answer(&self, turn: &Arc<Turn>, prompt: &MessageWithParts) -> TurnEnd {
         let task = Task::Prompt(prompt);
         if let Some(process) = self.keeper.take(&turn.session.id).await {
             let outcome = self.serve(turn, process, task).await;
@@ -115,7 +136,7 @@ impl<A: Agent> Inner<A> {
     }
 
     /// Starts a process and lets it work.
-    async fn begin(&self, turn: &Turn, resume: Option<&str>, task: Task<'_>) -> Outcome {
+    async fn begin(&self, turn: &Arc<Turn>, resume: Option<&str>, task: Task<'_>) -> Outcome {
         let opened = tokio::select! {
             biased;
             // Dropping the future ends the process that it has started.
@@ -140,7 +161,7 @@ impl<A: Agent> Inner<A> {
     }
 
     /// Lets a process work on a turn, and keeps or ends it afterwards.
-    async fn serve(&self, turn: &Turn, mut process: A::Process, task: Task<'_>) -> Outcome {
+    async fn serve(&self, turn: &Arc<Turn>, mut process: A::Process, task: Task<'_>) -> Outcome {
         let context = Context { turn, clock: &self.clock, children: &self.children };
         let outcome = self.agent.work(context, &mut process, task).await;
         if outcome.process == Condition::Reusable {
@@ -181,6 +202,10 @@ fn origin(prompt: &MessageWithParts) -> Option<Origin> {
     }
 }
 
+fn asks_for_compaction(prompt: &MessageWithParts) -> bool {
+    prompt.parts.iter().any(|part| matches!(part.body, PartBody::Compaction(_)))
+}
+
 /// Names a session after its first prompt. An agent that has a better title sends it later.
 async fn title(turn: &Turn, prompt: &MessageWithParts) {
     if turn.session.parent_id.is_some() || !is_default(&turn.session.title) {
@@ -204,14 +229,18 @@ impl<A: Agent> External for Driver<A> {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.keeper.close().boxed()
+        async {
+            self.0.keeper.close().await;
+            self.0.agent.close().await;
+        }
+        .boxed()
     }
 }
 
 impl<A: Agent> Runner for Driver<A> {
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let inner = Arc::clone(&self.0);
-        async move { inner.run(&turn).await }.boxed()
+        async move { inner.run(&Arc::new(turn)).await }.boxed()
     }
 }
 

@@ -12,7 +12,7 @@ use protocol::{AgentEvent, TurnEnd};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{Broken, Condition, Context, Options, Outcome, Phase, Process, Signal, Task};
+use super::agent::{Broken, Condition, Context, Joining, Options, Outcome, Phase, Process, Signal, Task};
 use super::children::Children;
 
 /// Unreadable frames after which a turn fails.
@@ -95,12 +95,12 @@ impl<P: Process> Exchange<'_, P> {
                 () = turn.cancelled() => return self.interrupt().await,
                 Some(answered) = self.requests.next() => self.answered(answered),
                 frame = self.process.next() => self.hear(frame).await,
-                () = turn.prompted(), if self.process.can_join() => self.join().await,
+                () = turn.prompted(), if self.process.joining() != Joining::Waits => self.prompted().await,
                 child = self.children.stopped() => {
                     self.process.stop_child(&child);
                     Flow::Continue(())
                 }
-                () = sleep_until(deadline) => Flow::Break(self.overdue()),
+                () = sleep_until(deadline) => self.overdue().await,
             };
             if let Flow::Break(outcome) = flow {
                 return outcome;
@@ -122,23 +122,27 @@ impl<P: Process> Exchange<'_, P> {
             Phase::Calling => Instant::now() + patience.silence,
             Phase::Starting => self.heard + patience.start,
             Phase::Working => self.heard + patience.silence,
+            Phase::Listening(silence) => self.heard + silence,
         }
     }
 
-    fn overdue(&mut self) -> Outcome {
+    async fn overdue(&mut self) -> Flow {
         let Options { about, patience, .. } = self.options;
+        let what = match self.process.phase() {
+            Phase::Ending | Phase::Listening(_) => return self.conclude().await,
+            Phase::Starting => format!("did not begin to work on the prompt within {:?}", patience.start),
+            Phase::Working | Phase::Calling => format!("sent nothing for {:?}", patience.silence),
+        };
         let words = self.process.last_words();
-        let failed = |what: String| Outcome::failed(format!("{} {what}, so it was ended{words}", about.name));
-        match self.process.phase() {
-            Phase::Ending => {
-                let Outcome { end, process } = self.process.overdue();
-                Outcome { end: self.judged(end), process }
-            }
-            Phase::Starting => {
-                failed(format!("did not begin to work on the prompt within {:?}", patience.start))
-            }
-            Phase::Working | Phase::Calling => failed(format!("sent nothing for {:?}", patience.silence)),
+        Flow::Break(Outcome::failed(format!("{} {what}, so it was ended{words}", about.name)))
+    }
+
+    /// Ends the turn although the agent has not ended it.
+    async fn conclude(&mut self) -> Flow {
+        for signal in self.process.conclude() {
+            self.apply(signal).await?;
         }
+        Flow::Break(Outcome::failed(format!("{} did not end the turn", self.options.about.name)))
     }
 
     async fn hear(&mut self, frame: Result<P::Frame, Broken>) -> Flow {
@@ -236,7 +240,10 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    async fn join(&mut self) -> Flow {
+    async fn prompted(&mut self) -> Flow {
+        if self.process.joining() == Joining::Ends {
+            return self.conclude().await;
+        }
         for id in self.context.turn.join().await {
             if let Ok(Some(prompt)) = self.context.turn.message(&id).await {
                 self.process.join(&prompt);
@@ -261,8 +268,12 @@ impl<P: Process> Exchange<'_, P> {
     async fn stopped(&mut self) -> bool {
         while let Ok(frame) = self.process.next().await {
             let signals = self.process.interpret(frame, self.context.clock.now());
-            if signals.iter().any(|signal| matches!(signal, Signal::Ended(_))) {
-                return true;
+            for signal in signals {
+                match signal {
+                    Signal::Ended(_) => return true,
+                    Signal::Failed(_) => return false,
+                    _ => {}
+                }
             }
         }
         false

@@ -9,7 +9,7 @@ use ::agents::{
     acp::{self, Acp},
     claude::{self, Claude},
     codex::{self, Codex},
-    external::{Agent, Bounds, Driver, Keeping, Options, Patience},
+    external::{Agent, Driver, Options},
     opencode,
     roster::{
         About, DEFAULT_MODEL, External, IDLE, Program, Watched,
@@ -212,7 +212,7 @@ fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dy
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
             driver(ground, Claude::new(Options::new(about, program)))
         }
-        Kind::Acp => Arc::new(acp(ground, settings, candidate, program)),
+        Kind::Acp => driver(ground, acp(ground, settings, candidate, program)),
         Kind::OpenCode => {
             let about =
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
@@ -244,22 +244,13 @@ fn acp(ground: &Ground, settings: &Settings, candidate: &Candidate, program: Pro
     let description = format!("{}, over the Agent Client Protocol.", candidate.name);
     // Many name their models with a provider, and each knows best which it has.
     let about = About { has_providers: true, ..about(candidate, &description, acp::Options::ABILITIES) };
-    let options = acp::Options {
-        about,
-        command: program.command,
-        environment: program.environment,
-        hidden: program.hidden,
-        mode: program.mode,
-        rules: agents::rules(&settings.environment, config),
+    let program = Program { rules: agents::rules(&settings.environment, config), ..program };
+    Acp::new(acp::Options {
+        agent: Options::new(about, program),
         servers: config.mcp.clone(),
         sandbox: config.sandbox.and_then(options::sandbox),
         closed: ground.closed.clone(),
-        bounds: Bounds::default(),
-        patience: Patience::default(),
-        keeping: Keeping { idle: program.idle, ..Keeping::default() },
-        clock: Arc::clone(&ground.clock),
-    };
-    Acp::new(options, ground.wakes.wake())
+    })
 }
 
 /// The server that is to be called instead of one that is started.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use engine::limits::Limits;
 use engine::ports::SystemClock;
 use futures::future::{FutureExt, join_all};
-use protocol::config::{Budget, PermissionMode};
+use protocol::config::Budget;
 use protocol::prompt::SessionPatch;
 use protocol::{EventBody, Session};
 use tokio::sync::Notify;
@@ -27,7 +27,7 @@ use crate::claude::{self, Claude};
 use crate::codex::{self, Codex};
 use crate::external::keeper::Wake;
 use crate::external::world::{Fake, World};
-use crate::external::{Bounds, Driver, Keeping, Options, Patience};
+use crate::external::{Driver, Options};
 use crate::native::permission::defaults;
 use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
@@ -200,21 +200,12 @@ impl Cast {
             }
             Kind::OpenCode | Kind::Acp => {
                 let options = acp::Options {
-                    about: about("acp:fake"),
-                    command: program.command,
-                    environment: program.environment,
-                    hidden: Vec::new(),
-                    mode: PermissionMode::Ask,
-                    rules: program.rules,
+                    agent: Options::new(about("acp:fake"), program),
                     servers: BTreeMap::new(),
                     sandbox: None,
                     closed: workspace::files::Closed::default(),
-                    bounds: Bounds::default(),
-                    patience: Patience::default(),
-                    keeping: Keeping::default(),
-                    clock: Arc::new(SystemClock),
                 };
-                Arc::new(acp::Acp::new(options, wake))
+                Arc::new(Driver::new(acp::Acp::new(options), Arc::new(SystemClock), wake))
             }
         }
     }

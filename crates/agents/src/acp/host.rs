@@ -1,9 +1,9 @@
-//! What an agent asks of us while it works: permissions, answers, files and commands. Everything is done under the
-//! rules that hold for the native loop, and by its code.
+//! Serves the requests of an agent: permissions, questions, files and commands. The rules and the code of the native loop
+//! decide about each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol_schema::v1::{
     AgentRequest, ClientResponse, CreateElicitationRequest, CreateElicitationResponse, CreateTerminalRequest,
@@ -14,74 +14,71 @@ use agent_client_protocol_schema::v1::{
 use engine::session::Turn;
 use protocol::AgentEvent;
 use protocol::agent_event::{Answer, Ask};
-use protocol::config::SandboxMode;
+use protocol::config::{PermissionMode, SandboxMode};
 use serde_json::json;
 use workspace::diff;
 use workspace::files::{self, Root};
 
 use super::limits;
 use super::matter::Matter;
+use super::options::Options;
 use super::question;
 use super::terminal::{self, Confined, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
 use crate::native::permission::{Pattern, Permissions, Wish};
-use crate::native::{Failure, Gate, SandboxOptions, Target, blocking, object};
+use crate::native::{Failure, Gate, Target, blocking, object};
 
-/// Whoever answers an agent's requests in one turn.
-pub(super) struct Desk<'a> {
-    pub(super) turn: &'a Turn,
-    pub(super) root: Root,
-    pub(super) permissions: Permissions,
-    /// Whether nobody is to be asked anything.
-    pub(super) bypass: bool,
-    pub(super) hidden: &'a [String],
-    pub(super) sandbox: Option<&'a SandboxOptions>,
+/// Serves the requests of an agent in one turn. Dropping it ends the commands that it runs.
+#[derive(Debug)]
+pub(super) struct Host {
+    turn: Arc<Turn>,
+    options: Arc<Options>,
+    root: Root,
+    permissions: Permissions,
     pub(super) terminals: Terminals,
     granted: Mutex<Granted>,
 }
 
-/// What was permitted in this turn, so that nobody is asked again when it is done through us.
+/// Permissions that were granted in this turn, so that the user is not asked again when Baton does the work.
 #[derive(Debug, Default)]
 struct Granted {
     commands: BTreeSet<String>,
     files: BTreeSet<PathBuf>,
 }
 
-/// An answer, and whether a person has refused.
+/// An answer, and whether the user has refused.
 pub(super) struct Decided {
     pub(super) answer: ClientResponse,
     pub(super) refused: bool,
 }
 
-impl<'a> Desk<'a> {
-    pub(super) fn new(
-        turn: &'a Turn,
-        root: Root,
-        permissions: Permissions,
-        bypass: bool,
-        hidden: &'a [String],
-        sandbox: Option<&'a SandboxOptions>,
-    ) -> Self {
+impl Host {
+    pub(super) fn new(turn: Arc<Turn>, options: Arc<Options>, root: Root, permissions: Permissions) -> Self {
         let (terminals, granted) = (Terminals::default(), Mutex::default());
-        Self { turn, root, permissions, bypass, hidden, sandbox, terminals, granted }
+        Self { turn, options, root, permissions, terminals, granted }
+    }
+
+    /// Tells whether everything is allowed without a question.
+    fn bypasses(&self) -> bool {
+        self.options.agent.program.mode == PermissionMode::Bypass
     }
 
     fn granted(&self) -> MutexGuard<'_, Granted> {
-        // Every change of it is complete in itself.
+        // Every change is complete in itself, so a poisoned lock holds no broken state.
         self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn gate<'g>(&'g self, permissions: &'g Permissions, call: Option<&'g str>) -> Gate<'g> {
         // The agent runs what is permitted itself, so nothing can be sealed.
-        Gate { turn: self.turn, root: &self.root, permissions, readable: Vec::new(), seals: false, call }
+        Gate { turn: &self.turn, root: &self.root, permissions, readable: Vec::new(), seals: false, call }
     }
 
-    /// Decides about a tool call and picks the option that says so.
+    /// Decides about a tool call and picks the matching option.
     pub(super) async fn decide(&self, call: &str, matter: Matter, options: &[PermissionOption]) -> Decided {
-        let verdict = if self.bypass { Ok(()) } else { self.permit(call, &matter).await };
+        let verdict = if self.bypasses() { Ok(()) } else { self.permit(call, &matter).await };
         let stopped = self.turn.cancellation().is_cancelled();
         let (wanted, refused) = match verdict {
-            // What is allowed for good is remembered here, and only here: the agent may mean more by it.
+            // Baton remembers approvals itself, because an agent may mean more by "always".
             Ok(()) => ([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways], false),
             Err(Failure::Error(_)) => {
                 ([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways], false)
@@ -130,7 +127,7 @@ impl<'a> Desk<'a> {
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "url": url })),
                 };
-                self.permissions.get(self.turn, wish, Some(call)).await?;
+                self.permissions.get(&self.turn, wish, Some(call)).await?;
             }
             Matter::Other { tool, title, input } => {
                 let wish = Wish {
@@ -139,13 +136,13 @@ impl<'a> Desk<'a> {
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "title": title, "input": input })),
                 };
-                self.permissions.clone().thought_of().get(self.turn, wish, Some(call)).await?;
+                self.permissions.clone().thought_of().get(&self.turn, wish, Some(call)).await?;
             }
         }
         Ok(())
     }
 
-    /// Asks a person to fill in a form.
+    /// Asks the user to fill in a form.
     pub(super) async fn question(&self, form: &CreateElicitationRequest, order: &[String]) -> Decided {
         let Some((questions, fields)) = question::questions(form, order) else {
             return Decided::acted(ElicitationAction::Decline, false);
@@ -162,7 +159,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Does what an agent lets us do for it.
+    /// Serves a request about files or commands.
     pub(super) async fn serve(&self, request: AgentRequest) -> Result<ClientResponse, Fault> {
         use ClientResponse as Answer;
         let terminals = &self.terminals;
@@ -196,7 +193,7 @@ impl<'a> Desk<'a> {
         let permissions = &self.permissions;
         let gate = self.gate(permissions, None);
         let path = gate.locate(&wanted.path.to_string_lossy(), true).await?;
-        if !self.bypass {
+        if !self.bypasses() {
             let metadata = object(json!({ "filepath": path.to_string_lossy() }));
             gate.permit("read", std::slice::from_ref(&path), metadata).await?;
         }
@@ -207,14 +204,14 @@ impl<'a> Desk<'a> {
     }
 
     async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, Failure> {
-        if self.sandbox.is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
+        if self.options.sandbox.as_ref().is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
             return Err(Failure::Error("the sandbox does not allow to write anything".to_owned()));
         }
         let gate = self.gate(&self.permissions, None);
         let path = self.place(&gate, &wanted.path.to_string_lossy()).await?;
         let file = path.clone();
         let before = blocking(move || files::current(&file)).await??;
-        if !self.bypass && !self.granted().files.contains(&path) {
+        if !self.bypasses() && !self.granted().files.contains(&path) {
             let planned = diff::unified(
                 &path.to_string_lossy(),
                 before.as_deref().unwrap_or_default(),
@@ -233,11 +230,11 @@ impl<'a> Desk<'a> {
         Ok(WriteTextFileResponse::new())
     }
 
-    /// Where a path leads, unless a person has permitted it already.
+    /// The file that a path leads to, checked unless the user has permitted it already.
     async fn place(&self, gate: &Gate<'_>, path: &str) -> Result<PathBuf, Failure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
-        if self.bypass || self.granted().files.contains(&place.path) {
+        if self.bypasses() || self.granted().files.contains(&place.path) {
             return Ok(place.path);
         }
         gate.locate(path, false).await
@@ -247,16 +244,16 @@ impl<'a> Desk<'a> {
         let gate = self.gate(&self.permissions, None);
         let line = terminal::line(&wanted);
         let directory = match wanted.cwd.as_deref() {
-            Some(directory) if self.bypass => self.root.directory().join(directory),
+            Some(directory) if self.bypasses() => self.root.directory().join(directory),
             Some(directory) => gate.locate(&directory.to_string_lossy(), false).await.map_err(fault)?,
             None => self.root.directory().to_owned(),
         };
-        if !self.bypass && !self.granted().commands.contains(&line) {
+        if !self.bypasses() && !self.granted().commands.contains(&line) {
             gate.command(&line, Path::new(&directory)).await.map_err(fault)?;
         }
-        let (sandbox, kept) = match self.sandbox {
+        let (sandbox, kept) = match &self.options.sandbox {
             Some(sandbox) => (
-                sandbox.around(self.turn, &self.root).await.map_err(fault)?,
+                sandbox.around(&self.turn, &self.root).await.map_err(fault)?,
                 sandbox.kept(&self.root).await.map_err(fault)?,
             ),
             None => (None, Vec::new()),
@@ -265,7 +262,7 @@ impl<'a> Desk<'a> {
             return Err(fault(Failure::Cancelled));
         }
         let confined = Confined { sandbox, kept, root: self.root.clone() };
-        self.terminals.create(&wanted, directory, self.hidden, confined)
+        self.terminals.create(&wanted, directory, &self.options.agent.program.hidden, confined)
     }
 }
 
