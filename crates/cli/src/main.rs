@@ -1,4 +1,4 @@
-//! The program `baton`: its commands, and the one place where concrete types are put together.
+//! The program `baton`: its commands, and the composition of the engine.
 
 mod args;
 mod commands;

@@ -82,10 +82,10 @@ async fn a_program_that_never_says_its_version_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_makes_no_sense_is_told() {
+async fn an_invalid_configuration_is_reported() {
     let world = World::new();
     for (config, words) in [
-        (json!({ "acp": { "mine": {} } }), "acp.mine: it has no `command`"),
+        (json!({ "acp": { "mine": {} } }), "acp.mine: no `command` is set"),
         (json!({ "agents": { "codex": { "permission_mode": "yolo" } } }), "permission_mode"),
     ] {
         fs::write(world.project().join("baton.json"), config.to_string()).unwrap();

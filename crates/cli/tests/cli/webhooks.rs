@@ -81,7 +81,7 @@ async fn a_receiver_that_was_away_is_told_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_project_cannot_have_anybody_told() {
+async fn a_projects_webhook_is_ignored() {
     let world = World::new();
     let (address, mut heard) = receiver(0).await;
     let hook =
@@ -91,7 +91,7 @@ async fn a_project_cannot_have_anybody_told() {
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let log = std::fs::read_to_string(world.data().join("log/baton.log")).unwrap();
-    assert!(log.contains("counts in the user's own configuration only"), "{log}");
+    assert!(log.contains("ignoring a webhook of the project"), "{log}");
     assert!(heard.try_recv().is_err());
 }
 
