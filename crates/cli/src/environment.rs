@@ -15,12 +15,9 @@ use store::files::Environment;
 use workspace::process::{self, Inherited};
 
 use crate::exit::Failure;
+pub(crate) use project::hidden::{PASSWORDS, SECRETS};
 
-/// Baton's own variable for the password, and OpenCode's.
-pub(crate) const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
 const USER: &str = "OPENCODE_SERVER_USERNAME";
-/// Variables with whole configurations and key files, which often contain keys.
-pub(crate) const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 pub(crate) const DEFAULT_USER: &str = "opencode";
 
 /// Section of `--help` about environment variables.

@@ -1,4 +1,4 @@
-//! The program `baton`: its commands, and the composition of all concrete types.
+//! The program `baton`: its commands, and the composition of the engine.
 
 mod args;
 mod commands;

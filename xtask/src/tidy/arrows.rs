@@ -42,6 +42,11 @@ const ROOMS: &[Room] = &[
     Room { name: "client", uses: &["protocol", "sse"], tests_use: &[] },
     Room { name: "channels", uses: &["client", "protocol"], tests_use: &[] },
     Room {
+        name: "project",
+        uses: &["agents", "client", "engine", "llm", "plugins", "protocol", "server", "store", "workspace"],
+        tests_use: &[],
+    },
+    Room {
         name: "cli",
         uses: &[
             "agents",
@@ -50,6 +55,7 @@ const ROOMS: &[Room] = &[
             "engine",
             "llm",
             "plugins",
+            "project",
             "protocol",
             "server",
             "store",
@@ -179,6 +185,7 @@ mod tests {
         assert!(edge("server", "engine", None).is_empty());
         assert!(edge("cli", "store", None).is_empty());
         assert!(edge("agents", "llm", None).is_empty());
+        assert!(edge("project", "plugins", None).is_empty());
     }
 
     #[test]
@@ -196,9 +203,13 @@ mod tests {
 
     #[test]
     fn no_arrow_points_back_up() {
-        for (from, to) in
-            [("protocol", "engine"), ("engine", "store"), ("store", "cli"), ("client", "engine")]
-        {
+        for (from, to) in [
+            ("protocol", "engine"),
+            ("engine", "store"),
+            ("store", "project"),
+            ("project", "cli"),
+            ("client", "engine"),
+        ] {
             assert_eq!(edge(from, to, None).len(), 1, "{from} -> {to}");
         }
     }

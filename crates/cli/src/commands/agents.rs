@@ -6,6 +6,11 @@ use std::{path::Path, time::Duration};
 
 use futures::future::join_all;
 use owo_colors::OwoColorize;
+use project::{
+    external::{self, Candidate},
+    settings::site,
+    trust::{self, Standing},
+};
 use protocol::agent::Abilities;
 use serde::Serialize;
 use store::files::{Environment, load};
@@ -17,12 +22,7 @@ use crate::{
     args::Agents,
     environment,
     exit::{Exit, Failure},
-    terminal,
-    wiring::{
-        self,
-        external::{self, Candidate, site},
-        trust::{self, Standing},
-    },
+    terminal, wiring,
 };
 
 /// Timeout for a program to print its version.

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use project::{
+    settings::site,
+    trust::{self, Standing},
+};
 use store::files::{Environment, Places, auth::AuthFile, load, trust::Trust as Trusted};
 
 use crate::{
     args::Trust,
     exit::{Exit, Failure},
-    terminal,
-    wiring::{
-        self,
-        external::site,
-        trust::{self, Standing},
-    },
+    terminal, wiring,
 };
 
 /// Changes or shows the trust in a directory. A running server applies a change with the next prompt.

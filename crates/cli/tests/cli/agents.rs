@@ -85,7 +85,7 @@ async fn a_program_that_never_prints_its_version_does_not_block_the_list() {
 async fn an_invalid_configuration_is_reported() {
     let world = World::new();
     for (config, words) in [
-        (json!({ "acp": { "mine": {} } }), "acp.mine: it has no `command`"),
+        (json!({ "acp": { "mine": {} } }), "acp.mine: no `command` is set"),
         (json!({ "agents": { "codex": { "permission_mode": "yolo" } } }), "permission_mode"),
     ] {
         fs::write(world.project().join("baton.json"), config.to_string()).unwrap();

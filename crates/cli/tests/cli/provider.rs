@@ -143,35 +143,6 @@ async fn clients_see_the_provider_but_not_its_key() {
 }
 
 #[tokio::test]
-async fn a_provider_can_be_switched_off_or_come_alive_by_a_key() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    let ids = async |command: Command| {
-        let server = Server::start(command).await;
-        let listed = server.calls.get("/config/providers").await.unwrap();
-        server.stop().await;
-        let ids: Vec<String> = listed["providers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|provider| provider["id"].as_str().unwrap().to_owned())
-            .collect();
-        ids
-    };
-    let serve = || with_key(world.with_data(&["serve", "--port", "0"]));
-    assert_eq!(ids(serve()).await, ["demo"]);
-    let mut keyed = serve();
-    keyed.env("ANTHROPIC_API_KEY", "sk-ant-0123456789");
-    assert_eq!(ids(keyed).await, ["anthropic", "demo"]);
-    fs::write(world.data().join("auth.json"), r#"{"openai":{"type":"api","key":"sk-openai-0"}}"#).unwrap();
-    fake.configure(&world, &json!({}));
-    assert_eq!(ids(serve()).await, ["fake", "openai", "demo"]);
-    fake.configure(&world, &json!({ "disabled_providers": ["fake"] }));
-    assert_eq!(ids(serve()).await, ["openai", "demo"]);
-    fake.configure(&world, &json!({ "enabled_providers": ["fake"] }));
-    assert_eq!(ids(serve()).await, ["fake", "demo"]);
-}
-
-#[tokio::test]
 async fn instructions_agents_and_skills_reach_the_model() {
     let (world, fake) = (World::new(), Fake::start().await);
     let project = world.project();
@@ -250,24 +221,6 @@ async fn the_configured_key_precedes_the_stored_one_and_that_the_environments() 
     assert_eq!(used().await, "sk-stored");
     configure(json!({ "baseURL": fake.url, "apiKey": "{env:FAKE_SECRET}" }));
     assert_eq!(used().await, KEY);
-}
-
-#[tokio::test]
-async fn ollama_can_be_asked_without_being_configured() {
-    let world = World::new();
-    let create = async |server: &Server, provider: &str| {
-        let wanted = json!({ "model": { "providerID": provider, "id": "qwen3" } });
-        server.calls.post("/session", &wanted).await.is_ok()
-    };
-    let server = world.serve().await;
-    assert!(create(&server, "ollama").await);
-    assert!(!create(&server, "nobody").await);
-    server.stop().await;
-    let off = json!({ "disabled_providers": ["ollama"] });
-    fs::write(world.project().join("opencode.json"), off.to_string()).unwrap();
-    let server = world.serve().await;
-    assert!(!create(&server, "ollama").await);
-    server.stop().await;
 }
 
 #[tokio::test]
@@ -363,6 +316,6 @@ async fn instructions_at_an_address_stay_in_effect_after_it_is_gone() {
     assert_eq!(calls.iter().filter(with_tools).filter(|call| told(call)).count(), 2, "{calls:?}");
     server.stop().await;
     let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
-    assert!(log.contains("instructions cannot be fetched"), "the second time: {log}");
+    assert!(log.contains("cannot fetch instructions"), "the second time: {log}");
     assert!(!log.contains("sk-rules"), "an address may hold a key: {log}");
 }

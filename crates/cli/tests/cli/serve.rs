@@ -184,7 +184,7 @@ async fn a_scenario_file_adds_scenarios() {
     fs::write(&file, "{\"parrot\": 1}").unwrap();
     let ended = world.run_with_data(&[&["run", "hi"], options.as_slice()].concat()).await;
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("more.json is no scenario file"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("more.json is not a scenario file"), "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn a_project_cannot_configure_webhooks() {
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let log = std::fs::read_to_string(world.data().join("log/baton.log")).unwrap();
-    assert!(log.contains("counts in the user's own configuration only"), "{log}");
+    assert!(log.contains("ignoring a webhook of the project"), "{log}");
     assert!(heard.try_recv().is_err());
 }
 

@@ -1,8 +1,8 @@
-//! Which providers can be asked: those of the built-in list that have a key, those that were configured, Ollama
-//! on this machine, and the demo.
+//! The providers that can be called: those of the built-in catalogue that have a key, configured ones, and Ollama on this
+//! machine.
 //!
-//! A key is taken from the configuration, else from a plugin, else from `auth.json`, else from the environment. Only
-//! providers that have a chance to be used are unpacked.
+//! A key comes from the configuration, else from a plugin, else from `auth.json`, else from the environment. Catalogue
+//! entries are compressed, so only those that may be used are unpacked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,15 +24,16 @@ use protocol::{
 };
 use store::files::Environment;
 
-use super::{
-    catalog, entry, hidden,
+use crate::{
+    hidden, listing,
+    patches::{Patch, Patches},
+    revealed,
     settings::Settings,
-    shaping::{Shape, Shaping},
 };
 
-/// Keys that people have for other reasons. Who has one can ask such a provider, but it is not chosen for them,
-/// and their commands keep it.
-pub(super) const FOR_OTHER_REASONS: [&str; 7] = [
+/// Keys that users have for other purposes, too. A provider with such a key can be called but is not chosen as the
+/// default, and commands inherit the key.
+pub(crate) const SHARED_KEYS: [&str; 7] = [
     "AWS_BEARER_TOKEN_BEDROCK",
     "CLOUDFLARE_API_KEY",
     "CLOUDFLARE_API_TOKEN",
@@ -44,33 +45,33 @@ pub(super) const FOR_OTHER_REASONS: [&str; 7] = [
 
 type Models = BTreeMap<String, Arc<dyn llm::Model>>;
 
-/// A provider that can be asked.
+/// A provider that can be called.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub(super) provider: Provider,
-    pub(super) source: ProviderSource,
-    /// Whether it may be chosen for somebody who chose none.
-    is_meant: bool,
-    /// Whether clients are told about it.
+pub(crate) struct Usable {
+    pub(crate) provider: Provider,
+    pub(crate) source: ProviderSource,
+    /// True if its model may be the default model.
+    is_default_candidate: bool,
+    /// True if clients list it.
     is_listed: bool,
-    /// Who makes its calls, if a plugin does.
+    /// The plugin that makes the calls, if one does.
     carrier: Option<Arc<dyn Carrier>>,
 }
 
-/// All that can be asked, besides the demo.
+/// All usable providers except the demo.
 #[derive(Debug, Default)]
-pub(super) struct Providers {
-    live: Vec<Live>,
-    /// Variables that hold a key.
-    pub(super) keys: BTreeSet<String>,
+pub(crate) struct Providers {
+    usable: Vec<Usable>,
+    /// Variables that hold a key of a provider.
+    pub(crate) keys: BTreeSet<String>,
 }
 
-/// Finds out who can be asked, with what plugins have said about it.
-pub(super) fn find(settings: &Settings, shaping: &Shaping) -> Providers {
+/// Finds the usable providers and applies the patches of plugins.
+pub(crate) fn find(settings: &Settings, patches: &Patches) -> Providers {
     let catalogue = match Catalogue::built_in() {
         Ok(catalogue) => catalogue,
         Err(error) => {
-            tracing::error!(%error, "there are no providers");
+            tracing::error!(%error, "cannot read the built-in catalogue of providers");
             return Providers::default();
         }
     };
@@ -95,22 +96,22 @@ pub(super) fn find(settings: &Settings, shaping: &Shaping) -> Providers {
             Ok(None) if id == OLLAMA => Provider::ollama(),
             Ok(None) => Provider::named(id),
             Err(error) => {
-                tracing::warn!(provider = id, %error, "a provider is left out");
+                tracing::warn!(provider = id, %error, "cannot use a provider; leaving it out");
                 continue;
             }
         };
-        let shape = shaping.of(id);
-        let Some((live, keys)) = set_up(base, config, logins.get(id), &shape, &read) else { continue };
+        let patch = patches.of(id);
+        let Some((usable, keys)) = set_up(base, config, logins.get(id), &patch, &read) else { continue };
         found.keys.extend(keys);
-        let Some(live) = live else { continue };
-        found.keys.extend(holders(&live.provider, &settings.environment));
+        let Some(usable) = usable else { continue };
+        found.keys.extend(holders(&usable.provider, &settings.environment));
         if is_enabled(config, id) {
-            found.live.push(live);
+            found.usable.push(usable);
         }
     }
-    found.keys.retain(|name| !FOR_OTHER_REASONS.contains(&name.as_str()));
-    // Who was configured, or logged in to, comes before who merely has a key lying about.
-    found.live.sort_by_key(|live| match live.source {
+    found.keys.retain(|name| !SHARED_KEYS.contains(&name.as_str()));
+    // The default model comes from a configured provider first, then from a login, then from a key in the environment.
+    found.usable.sort_by_key(|usable| match usable.source {
         ProviderSource::Config => 0,
         ProviderSource::Api => 1,
         ProviderSource::Env | ProviderSource::Custom => 2,
@@ -118,20 +119,20 @@ pub(super) fn find(settings: &Settings, shaping: &Shaping) -> Providers {
     found
 }
 
-/// A provider with its settings and key, if it can be asked, and the variables that hold its key. Nothing if its
-/// configuration makes no sense.
+/// Applies configuration, patches and key to a provider. Returns the provider if it is usable, and the variables that may
+/// hold its key. Returns nothing if the configuration is invalid.
 fn set_up(
     base: Provider,
     config: &Config,
     login: Option<&Login>,
-    shape: &Shape,
+    patch: &Patch,
     read: &dyn Fn(&str) -> Option<String>,
-) -> Option<(Option<Live>, Vec<String>)> {
+) -> Option<(Option<Usable>, Vec<String>)> {
     let id = base.id.clone();
     let written = config.provider.get(&id);
-    // Who has no models left is not the same as who never listed any and so may have every model.
+    // A provider whose models were all filtered out is unusable; one that never listed any accepts every model.
     let had_models = !base.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
-    let mut provider = shape.opened(shape.listed(base));
+    let mut provider = patch.opened(patch.listed(base));
     if let Some(limits) = &config.limits {
         let waits = &mut provider.deadlines;
         waits.first_chunk = limits.first_chunk_seconds.map_or(waits.first_chunk, Positive::seconds);
@@ -141,34 +142,34 @@ fn set_up(
         match read_config(written) {
             Ok(config) => provider = provider.configured(&config),
             Err(error) => {
-                tracing::warn!(provider = id, %error, "a provider is left out");
+                tracing::warn!(provider = id, %error, "cannot use a provider; leaving it out");
                 return None;
             }
         }
     }
-    provider = shape.priced(provider);
+    provider = patch.priced(provider);
     match login {
-        Some(Login::Api { key, .. }) if provider.key.is_none() && !shape.decides_key() => {
+        Some(Login::Api { key, .. }) if provider.key.is_none() && !patch.decides_key() => {
             provider = provider.with_key(Secret::new(key.reveal()));
         }
-        Some(Login::Oauth { .. }) if provider.key.is_none() && !shape.is_loaded() => {
-            tracing::warn!(provider = id, "no plugin says how its login is used; set a key instead");
+        Some(Login::Oauth { .. }) if provider.key.is_none() && !patch.is_loaded() => {
+            tracing::warn!(provider = id, "no plugin handles the login of this provider; set a key instead");
         }
         _ => {}
     }
     let source = match login {
         _ if written.is_some() => ProviderSource::Config,
         Some(Login::Api { .. }) if provider.key.is_some() => ProviderSource::Api,
-        _ if shape.is_loaded() => ProviderSource::Custom,
+        _ if patch.is_loaded() => ProviderSource::Custom,
         _ => ProviderSource::Env,
     };
     let had_key = provider.key.is_some() || provider.vouched;
     let keys: Vec<String> = provider.key_variables().map(str::to_owned).collect();
     provider = provider.with_environment(&|name| {
-        read(name).filter(|_| !(shape.decides_key() && keys.iter().any(|key| key == name)))
+        read(name).filter(|_| !(patch.decides_key() && keys.iter().any(|key| key == name)))
     });
-    let meant = |name: &&String| read(name).is_some() && !FOR_OTHER_REASONS.contains(&name.as_str());
-    let is_meant = written.is_some() || had_key || keys.iter().any(|name| meant(&name));
+    let is_own = |name: &&String| read(name).is_some() && !SHARED_KEYS.contains(&name.as_str());
+    let is_default_candidate = written.is_some() || had_key || keys.iter().any(|name| is_own(&name));
     let mut models = std::mem::take(&mut provider.models);
     models.retain(|_, model| provider.dialect(model).is_some());
     provider.models = models;
@@ -176,77 +177,78 @@ fn set_up(
         !provider.models.is_empty() || (!had_models && provider.dialect(&Model::named("any")).is_some());
     let is_known = written.is_some() || provider.key.is_some() || provider.vouched || id == OLLAMA;
     let is_listed = written.is_some() || id != OLLAMA;
-    let live = speaks && is_known && provider.is_usable();
-    if !live {
-        tracing::debug!(provider = id, "cannot be asked");
+    let is_usable = speaks && is_known && provider.is_usable();
+    if !is_usable {
+        tracing::debug!(provider = id, "provider is not usable");
     }
-    let carrier = shape.carrier();
-    Some((live.then_some(Live { provider, source, is_meant, is_listed, carrier }), keys))
+    let carrier = patch.carrier();
+    let usable = Usable { provider, source, is_default_candidate, is_listed, carrier };
+    Some((is_usable.then_some(usable), keys))
 }
 
-/// What people have written about a provider.
-pub(super) fn read_config(
+/// Converts a provider's configuration into the form that `llm` reads.
+pub(crate) fn read_config(
     written: &protocol::config::ProviderConfig,
 ) -> Result<catalogue::ProviderConfig, catalogue::ConfigError> {
-    catalogue::ProviderConfig::read(&entry::revealed(written))
+    catalogue::ProviderConfig::read(&revealed::revealed(written))
 }
 
 impl Providers {
-    /// The best model of the first provider that may be chosen for somebody.
-    pub(super) fn default_choice(&self) -> Option<ModelRef> {
+    /// Returns the best model of the first provider that may be the default.
+    pub(crate) fn default_choice(&self) -> Option<ModelRef> {
         self.listed()
-            .filter(|live| live.is_meant)
-            .find_map(|live| Some(ModelRef::new(&live.provider.id, &live.provider.default_model()?.id)))
+            .filter(|usable| usable.is_default_candidate)
+            .find_map(|usable| Some(ModelRef::new(&usable.provider.id, &usable.provider.default_model()?.id)))
     }
 
-    /// The providers clients are told about.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Live> {
-        self.live.iter().filter(|live| live.is_listed)
+    /// Returns the providers that clients list.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Usable> {
+        self.usable.iter().filter(|usable| usable.is_listed)
     }
 
-    /// Ready to be asked, by id. They share their connections.
-    pub(super) fn into_models(self, client: &Client) -> Models {
-        let ready = |live: Live| {
-            let (id, client) = (live.provider.id.clone(), client.clone());
-            let client = live.carrier.into_iter().fold(client, Client::through);
-            (id, Arc::new(HttpModel::new(client, live.provider)) as Arc<dyn llm::Model>)
+    /// Returns a model client for each provider, by id. All use the connections of `client`.
+    pub(crate) fn into_models(self, client: &Client) -> Models {
+        let model = |usable: Usable| {
+            let (id, client) = (usable.provider.id.clone(), client.clone());
+            let client = usable.carrier.into_iter().fold(client, Client::through);
+            (id, Arc::new(HttpModel::new(client, usable.provider)) as Arc<dyn llm::Model>)
         };
-        self.live.into_iter().map(ready).collect()
+        self.usable.into_iter().map(model).collect()
     }
 }
 
-/// Variables that hold what a provider is sent in confidence.
+/// Returns the variables that hold a secret which is sent to the provider.
 fn holders(provider: &Provider, environment: &Environment) -> Vec<String> {
     let headers = provider.headers.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value);
     let secrets = headers.chain(provider.key.as_ref().map(Secret::reveal)).map(ToOwned::to_owned);
     hidden::holding(secrets, environment).collect()
 }
 
-/// Providers of the built-in list that cannot be asked now, but could with a key. Unpacks all of them.
-pub(super) fn others<'l>(
+/// Lists the catalogue providers that could be used with a key. Unpacks all of them.
+pub(crate) fn others<'l>(
     config: &Config,
-    is_live: impl Fn(&str) -> bool + 'l,
+    is_usable: impl Fn(&str) -> bool + 'l,
 ) -> Result<Vec<protocol::provider::Provider>, llm::Error> {
     let catalogue = Catalogue::built_in()?;
-    let wanted = catalogue.entries().filter(|entry| !is_live(&entry.id) && is_enabled(config, &entry.id));
-    let unpacked = wanted.map(|entry| Ok(catalog::other(&entry.unpack()?)));
+    let wanted = catalogue.entries().filter(|entry| !is_usable(&entry.id) && is_enabled(config, &entry.id));
+    let unpacked = wanted.map(|entry| Ok(listing::catalogue_provider(&entry.unpack()?)));
     unpacked.collect()
 }
 
-/// What a provider that cannot be asked would need; nothing if nobody has heard of it.
-pub(super) fn missing(settings: &Settings, id: &str) -> Option<String> {
+/// Explains why a provider is not usable and what to do. Returns nothing for an unknown provider.
+pub(crate) fn missing(settings: &Settings, id: &str) -> Option<String> {
     let config = &settings.loaded.config;
     if !is_enabled(config, id) {
         return Some(format!(
-            "{id} is switched off by `disabled_providers` or `enabled_providers` of the configuration"
+            "{id} is switched off by `disabled_providers` or `enabled_providers` in the configuration"
         ));
     }
     if config.provider.contains_key(id) {
-        return Some(format!("{id} is configured, but has no key, no address or no model that can be asked"));
+        return Some(format!("{id} is configured, but its key, its address or a usable model is missing"));
     }
     if let Some(agent) = known::find(id) {
         return Some(format!(
-            "{} is not installed or switched off; `baton agents` shows what was found",
+            "{} is not installed or is switched off; `baton agents` lists the agents that were found",
             agent.name
         ));
     }
@@ -254,14 +256,14 @@ pub(super) fn missing(settings: &Settings, id: &str) -> Option<String> {
     let entry = catalogue.entries().find(|entry| entry.id == id)?;
     let variables = match entry.env.as_slice() {
         [] => String::new(),
-        names => format!("set {} and start the server again, or ", names.join(" and ")),
+        names => format!("set {} and restart the server, or ", names.join(" and ")),
     };
-    Some(format!("{} has no key: {variables}keep one with PUT /auth/{id} or in `auth.json`", entry.name))
+    Some(format!("{} has no key: {variables}store one with PUT /auth/{id} or in `auth.json`", entry.name))
 }
 
-/// The model for who names none: the configured one, else the best there is, else the demo. A configured model
-/// that cannot be asked is not replaced by one of somebody else's.
-pub(super) fn default_model(
+/// Returns the model for prompts that name none: the configured one, else `best`, else the demo. An unknown configured
+/// model is replaced by the demo and not by `best`, because the user did not choose that provider.
+pub(crate) fn default_model(
     config: &Config,
     best: Option<ModelRef>,
     models: &Models,
@@ -270,31 +272,35 @@ pub(super) fn default_model(
     let demo = ModelRef::new(demo::PROVIDER, demo::BATON);
     let Some(written) = &config.model else { return best.unwrap_or(demo) };
     known(written, models).or_else(|| run_elsewhere(written, external)).unwrap_or_else(|| {
-        tracing::warn!(model = written, "the configured model is not known; using {}", catalog::name(&demo));
+        tracing::warn!(
+            model = written,
+            "unknown `model` in the configuration; using {}",
+            listing::name(&demo)
+        );
         demo
     })
 }
 
-/// A model that was written as `provider/model`, if it can be asked.
-pub(super) fn known(written: &str, models: &Models) -> Option<ModelRef> {
+/// Finds a model written as `provider/model` among the usable ones.
+pub(crate) fn known(written: &str, models: &Models) -> Option<ModelRef> {
     let (provider, model) = written.split_once('/')?;
     models.get(provider)?.knows(model).then(|| ModelRef::new(provider, model))
 }
 
-/// A model that was written as `provider/model`, if somebody else's agent runs it.
-pub(super) fn run_elsewhere(written: &str, external: &[Arc<dyn External>]) -> Option<ModelRef> {
+/// Finds a model written as `provider/model` among those of external agents.
+pub(crate) fn run_elsewhere(written: &str, external: &[Arc<dyn External>]) -> Option<ModelRef> {
     let (provider, model) = written.split_once('/')?;
     let about = external.iter().map(|external| external.about()).find(|about| about.id == provider)?;
     about.knows(model).then(|| ModelRef::new(provider, model))
 }
 
-pub(super) fn is_enabled(config: &Config, id: &str) -> bool {
+pub(crate) fn is_enabled(config: &Config, id: &str) -> bool {
     let names = |list: &Vec<String>| list.iter().any(|name| name == id);
     config.enabled_providers.as_ref().is_none_or(names)
         && !config.disabled_providers.as_ref().is_some_and(names)
 }
 
-/// A variable; some organisations' sites hand out what would be in it.
+/// Reads a variable from the environment, else from a login that an organisation's site has handed out.
 fn read(environment: &Environment, logins: &BTreeMap<String, Login>, name: &str) -> Option<String> {
     let handed_out = || {
         logins.values().find_map(|login| match login {
@@ -311,11 +317,11 @@ mod tests {
 
     use super::*;
 
-    fn is_live(base: Provider, config: serde_json::Value, variables: &[(&str, &str)]) -> bool {
+    fn is_usable(base: Provider, config: serde_json::Value, variables: &[(&str, &str)]) -> bool {
         let environment = Environment::of(variables.iter().copied());
         let read = |name: &str| environment.text(name).map(str::to_owned);
         let config = serde_json::from_value(config).unwrap();
-        set_up(base, &config, None, &Shape::default(), &read).is_some_and(|(live, _)| live.is_some())
+        set_up(base, &config, None, &Patch::default(), &read).is_some_and(|(usable, _)| usable.is_some())
     }
 
     fn acme() -> Provider {
@@ -326,21 +332,21 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_alive_with_a_key_a_dialect_and_a_model() {
+    fn a_provider_is_usable_with_a_key_a_dialect_and_a_model() {
         let key = [("ACME_KEY", "sk-1")];
-        assert!(is_live(acme(), json!({}), &key));
-        assert!(!is_live(acme(), json!({}), &[]));
-        assert!(!is_live(acme(), json!({ "provider": { "acme": { "name": "A" } } }), &[]), "still no key");
-        assert!(is_live(acme(), json!({ "provider": { "acme": { "options": { "apiKey": "k" } } } }), &[]));
-        assert!(!is_live(acme(), json!({ "provider": { "acme": { "whitelist": ["none"] } } }), &key));
-        assert!(!is_live(acme(), json!({ "provider": { "acme": { "npm": "unheard-of" } } }), &key));
+        assert!(is_usable(acme(), json!({}), &key));
+        assert!(!is_usable(acme(), json!({}), &[]));
+        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "name": "A" } } }), &[]), "still no key");
+        assert!(is_usable(acme(), json!({ "provider": { "acme": { "options": { "apiKey": "k" } } } }), &[]));
+        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "whitelist": ["none"] } } }), &key));
+        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "npm": "unheard-of" } } }), &key));
         let near =
             json!({ "provider": { "mine": { "options": { "baseURL": "http://localhost:8080/v1" } } } });
-        assert!(is_live(Provider::named("mine"), near, &[]), "no key, and whatever models it has");
+        assert!(is_usable(Provider::named("mine"), near, &[]), "no key, and whatever models it has");
     }
 
     #[test]
-    fn a_key_is_found_wherever_it_came_from() {
+    fn variables_that_hold_a_key_are_found_by_value() {
         let environment = Environment::of([
             ("A", "sk-0123456789"),
             ("B", "tok-0123456789"),

@@ -1,4 +1,4 @@
-//! The agents there are: the built-in ones, changed and joined by those that people configure.
+//! The agents of a directory: built-in, external and configured ones, with their permission rules.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use protocol::{
 };
 use store::files::{Environment, permission};
 
-/// The rules that hold for everybody.
-pub(super) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
+/// Returns the permission rules that hold for every agent: the defaults and the configured ones.
+pub(crate) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
     defaults().into_iter().chain(written(environment, config)).collect()
 }
 
-/// The rules that the configuration has for everybody, the final ones last.
-pub(super) fn written(environment: &Environment, config: &Config) -> Vec<Rule> {
+/// Returns the configured permission rules that hold for every agent, final ones last.
+pub(crate) fn written(environment: &Environment, config: &Config) -> Vec<Rule> {
     let home = environment.home();
     let written = config.permission.as_ref().map(|written| permission::rules(written, home.as_deref()));
     written.into_iter().flatten().chain(finals(environment, config)).collect()
 }
 
-/// The rules that nothing else overrides.
+/// Returns the rules that no other rule overrides.
 fn finals(environment: &Environment, config: &Config) -> Vec<Rule> {
     let home = environment.home();
     let written = config.permission_final.as_ref().map(|written| permission::rules(written, home.as_deref()));
     written.into_iter().flatten().map(Rule::into_final).collect()
 }
 
-/// The agents, the default one first: that is the one prompts get that name none.
-pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dyn External>]) -> Vec<Agent> {
+/// Returns all agents. The first one is the default, which runs prompts that name no agent.
+pub(crate) fn all(environment: &Environment, config: &Config, external: &[Arc<dyn External>]) -> Vec<Agent> {
     let home = environment.home();
     let rules = |written: &Option<_>| -> Vec<Rule> {
         written.as_ref().map(|written| permission::rules(written, home.as_deref())).unwrap_or_default()
     };
-    let everybody = rules(&config.permission);
-    let mut agents = built_in(&everybody);
+    let common = rules(&config.permission);
+    let mut agents = built_in(&common);
     agents.extend(external.iter().map(|external| external.about().agent()));
     for (name, written) in &config.agent {
         let place = agents.iter().position(|agent| agent.name == *name);
@@ -49,7 +49,7 @@ pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dy
             continue;
         }
         let new = || Agent {
-            permission: defaults().into_iter().chain(everybody.iter().cloned()).collect(),
+            permission: defaults().into_iter().chain(common.iter().cloned()).collect(),
             native: Some(false),
             ..Agent::new(name, AgentMode::All)
         };
@@ -69,8 +69,13 @@ pub(super) fn all(environment: &Environment, config: &Config, external: &[Arc<dy
         let choosable = |agent: &Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
         match agents.iter().find(|agent| agent.name == *wanted) {
             Some(agent) if choosable(agent) => agents.sort_by_key(|agent| agent.name != *wanted),
-            Some(_) => tracing::warn!(agent = wanted, "the default agent is none that people can choose"),
-            None => tracing::warn!(agent = wanted, "the default agent is not known"),
+            Some(_) => tracing::warn!(
+                agent = wanted,
+                "the default agent is hidden or a subagent; ignoring `default_agent`"
+            ),
+            None => {
+                tracing::warn!(agent = wanted, "unknown `default_agent` in the configuration; ignoring it")
+            }
         }
     }
     agents
@@ -138,7 +143,7 @@ mod tests {
         assert_eq!(
             names(&agents),
             ["reviewer", "build", "general", "explore", "compaction", "title"],
-            "the default one is first, the disabled one gone"
+            "the default agent is first, the disabled one is missing"
         );
         let (build, reviewer) = (named(&agents, "build"), named(&agents, "reviewer"));
         let model = build.model.as_ref().unwrap();
@@ -151,7 +156,11 @@ mod tests {
         assert_eq!(says(build, "edit", "a"), Action::Allow);
         assert_eq!(says(reviewer, "edit", "a"), Action::Deny);
         assert_eq!([build, reviewer].map(|agent| says(agent, "bash", "make")), [Action::Allow; 2]);
-        assert_eq!(says(reviewer, "read", ".env"), says(build, "read", ".env"), "the defaults are for all");
+        assert_eq!(
+            says(reviewer, "read", ".env"),
+            says(build, "read", ".env"),
+            "the defaults hold for all agents"
+        );
     }
 
     #[test]
@@ -169,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_default_agent_that_nobody_can_choose_is_none() {
-        for wanted in ["general", "title", "nobody"] {
+    fn a_default_agent_that_cannot_be_chosen_is_ignored() {
+        for wanted in ["general", "title", "unknown"] {
             assert_eq!(names(&agents(json!({ "default_agent": wanted })))[0], "build", "{wanted}");
         }
     }

@@ -1,13 +1,12 @@
-//! A provider's configuration for those who call it, with its secrets.
+//! A provider's configuration as JSON that includes its secrets.
 //!
-//! [`ProviderConfig`] leaves them out wherever it is written down; here they are put back, for the one reader
-//! that has to send them.
+//! [`ProviderConfig`] serialises without secrets, so that no route or log shows them. `llm` needs them to call the provider.
 
 use protocol::config::{InterleavedConfig, ModelConfig, ProviderConfig};
 use serde_json::{Map, Value, json};
 
-/// The entry as it was configured.
-pub(super) fn revealed(config: &ProviderConfig) -> Value {
+/// Returns the entry as the user wrote it.
+pub(crate) fn revealed(config: &ProviderConfig) -> Value {
     let mut entry = object(serde_json::to_value(config));
     let mut options = object(serde_json::to_value(&config.options));
     options.extend(config.options.other.0.clone());

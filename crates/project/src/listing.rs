@@ -1,4 +1,4 @@
-//! Providers and their models as clients list them: everything but the keys.
+//! Providers and models as clients list them, without keys.
 
 use ::agents::roster::{About, DEFAULT_MODEL};
 use llm::{
@@ -18,15 +18,15 @@ use protocol::{
 };
 use serde_json::Value;
 
-use super::providers::Live;
+use crate::providers::Usable;
 
-/// As a real model of medium size would have it, so that clients show sensible gauges.
+/// The limits of the demo models: those of a medium-sized model, so that clients show sensible gauges.
 const CONTEXT: u64 = 128_000;
 const OUTPUT: u64 = 8_192;
 
-/// The provider of the demo models.
-pub(super) fn provider(demo: &Demo) -> Provider {
-    let models = demo.models().map(|(id, about)| (id.to_owned(), model(id, about)));
+/// Lists the demo models.
+pub(crate) fn demo(demo: &Demo) -> Provider {
+    let models = demo.models().map(|(id, about)| (id.to_owned(), demo_model(id, about)));
     Provider {
         id: demo::PROVIDER.to_owned(),
         name: "Demo".to_owned(),
@@ -38,10 +38,10 @@ pub(super) fn provider(demo: &Demo) -> Provider {
     }
 }
 
-/// Somebody else's agent, as a provider of its own models. What they cost and hold is for the agent to know.
-pub(super) fn external(about: &About) -> Provider {
-    let listed = |id: &String| {
-        let mut model = model(id, &about.name);
+/// Lists an external agent as a provider of its own models. Their prices and limits are unknown.
+pub(crate) fn external(about: &About) -> Provider {
+    let model = |id: &String| {
+        let mut model = demo_model(id, &about.name);
         model.provider_id.clone_from(&about.id);
         model.family = Some(about.id.clone());
         model.name = if id == DEFAULT_MODEL { about.name.clone() } else { format!("{} {id}", about.name) };
@@ -55,17 +55,17 @@ pub(super) fn external(about: &About) -> Provider {
         source: ProviderSource::Custom,
         env: Vec::new(),
         options: Extra::new(),
-        models: about.models.iter().map(listed).collect(),
+        models: about.models.iter().map(model).collect(),
         extra: Extra::new(),
     }
 }
 
-/// A model as people write it.
-pub(super) fn name(model: &ModelRef) -> String {
+/// Returns a model as `provider/model`.
+pub(crate) fn name(model: &ModelRef) -> String {
     format!("{}/{}", model.provider_id, model.model_id)
 }
 
-fn model(id: &str, about: &str) -> Model {
+fn demo_model(id: &str, about: &str) -> Model {
     Model {
         id: id.to_owned(),
         provider_id: demo::PROVIDER.to_owned(),
@@ -90,19 +90,18 @@ fn model(id: &str, about: &str) -> Model {
     }
 }
 
-/// A provider that is called. What was configured is shown as in the public form of the configuration, so that
-/// no address shows its password.
-pub(super) fn listed(live: &Live, config: &Value) -> Provider {
-    shown(&live.provider, live.source, config)
+/// Lists a provider that can be called. `config` is the configuration without secrets.
+pub(crate) fn usable(usable: &Usable, config: &Value) -> Provider {
+    provider(&usable.provider, usable.source, config)
 }
 
-/// A provider that could be called if it had a key.
-pub(super) fn other(provider: &catalogue::Provider) -> Provider {
-    shown(provider, ProviderSource::Custom, &Value::Null)
+/// Lists a provider of the built-in catalogue, without configuration.
+pub(crate) fn catalogue_provider(about: &catalogue::Provider) -> Provider {
+    provider(about, ProviderSource::Custom, &Value::Null)
 }
 
-/// A provider, whatever it can be used for.
-pub(super) fn shown(provider: &catalogue::Provider, source: ProviderSource, config: &Value) -> Provider {
+/// Lists a provider. Its options come from `config`, which has no secrets, so that no address shows a password.
+pub(crate) fn provider(provider: &catalogue::Provider, source: ProviderSource, config: &Value) -> Provider {
     let shown = config.get("provider").and_then(|all| all.get(&provider.id)).unwrap_or(&Value::Null);
     let models = provider.offered().map(|about| (about.id.clone(), described(provider, about, shown)));
     Provider {

@@ -1,4 +1,4 @@
-//! Logging in to providers in the ways that plugins bring along.
+//! Login flows of providers that plugins implement.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use ::plugins::host::Unbegun;
 use protocol::login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod};
 use server::LoginFault;
 
-use super::plugins::Plugins;
+use crate::plugins::Plugins;
 
 impl Plugins {
-    /// The ways to log in that plugins bring along, by provider.
-    pub(super) fn login_methods(&self) -> BTreeMap<String, Vec<LoginMethod>> {
+    /// Returns the login methods that plugins offer, by provider.
+    pub(crate) fn login_methods(&self) -> BTreeMap<String, Vec<LoginMethod>> {
         self.host().map(::plugins::host::Host::methods).unwrap_or_default()
     }
 
-    /// Begins a login.
-    pub(super) async fn begin_login(
+    /// Starts a login. Returns where the user authorises it, or nothing if the method only stores a key.
+    pub(crate) async fn begin_login(
         &self,
         provider: &str,
         how: LoginBegin,
@@ -29,8 +29,8 @@ impl Plugins {
         begun.map_err(|unbegun| self.fault(provider, unbegun))
     }
 
-    /// Completes a login: what is to be kept of it.
-    pub(super) async fn complete_login(
+    /// Completes a login. Returns the login to store.
+    pub(crate) async fn complete_login(
         &self,
         provider: &str,
         how: LoginComplete,
@@ -44,8 +44,8 @@ impl Plugins {
         let text = format!("{provider}: {unbegun}");
         match unbegun {
             Unbegun::Unknown => LoginFault::Unusable(format!(
-                "{provider}: there is no such way to log in; there are {}, and PUT /auth/{provider} keeps a key",
-                self.ways(provider)
+                "{provider}: no such login method; there are {}, and PUT /auth/{provider} stores a key",
+                self.method_list(provider)
             )),
             Unbegun::Unusable(_) => LoginFault::Unusable(text),
             Unbegun::Invalid { field, message } => LoginFault::Invalid { field, message },
@@ -55,11 +55,12 @@ impl Plugins {
         }
     }
 
-    /// The ways to log in to a provider, for people.
-    fn ways(&self, provider: &str) -> String {
+    /// Lists the login methods of a provider for an error message.
+    fn method_list(&self, provider: &str) -> String {
         let methods = self.login_methods().remove(provider).unwrap_or_default();
-        let ways = methods.iter().enumerate().map(|(number, way)| format!("{number} ({})", way.label));
-        let ways: Vec<String> = ways.collect();
-        if ways.is_empty() { "none".to_owned() } else { ways.join(", ") }
+        let labels =
+            methods.iter().enumerate().map(|(number, method)| format!("{number} ({})", method.label));
+        let labels: Vec<String> = labels.collect();
+        if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
     }
 }

@@ -1,4 +1,4 @@
-//! The variables that programs do not inherit: a command that a model has thought of needs no key of Baton's.
+//! Environment variables that child processes do not inherit: a command that a model writes needs none of Baton's keys.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,30 +10,37 @@ use protocol::{
 use serde_json::Value;
 use store::files::Environment;
 
-use super::{
-    providers::{FOR_OTHER_REASONS, Providers},
+use crate::{
+    providers::{Providers, SHARED_KEYS},
     settings::Settings,
 };
-use crate::environment;
 
-/// Shorter values are not taken for keys when they are looked for in the environment.
+/// Variables that hold the server's password: Baton's own name and OpenCode's.
+pub const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
+
+/// Variables that hold a whole configuration or key file, which may contain keys.
+pub const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
+
+/// Shorter values are not taken for keys when the environment is searched for them.
 const SHORTEST_KEY: usize = 8;
 
-/// What commands, terminals, plugins and MCP servers do not inherit: the way into the server, and every key of its own.
-pub(super) fn from_commands(settings: &Settings, providers: &Providers) -> Vec<String> {
-    let whole = environment::SECRETS.into_iter().map(str::to_owned);
+/// Variables hidden from commands, terminals, plugins and MCP servers: the server's password and every key that the server
+/// uses itself.
+pub(crate) fn from_commands(settings: &Settings, providers: &Providers) -> Vec<String> {
+    let whole = SECRETS.into_iter().map(str::to_owned);
     from_agents(settings).into_iter().chain(whole).chain(providers.keys.iter().cloned()).collect()
 }
 
-/// What other people's agents do not inherit. They call models themselves, so they keep the keys of providers.
-pub(super) fn from_agents(settings: &Settings) -> Vec<String> {
-    let passwords = environment::PASSWORDS.into_iter().map(str::to_owned);
+/// Variables hidden from external agents. They call models themselves, so they inherit the keys of providers.
+pub(crate) fn from_agents(settings: &Settings) -> Vec<String> {
+    let passwords = PASSWORDS.into_iter().map(str::to_owned);
     let own = holding(written(&settings.loaded.config), &settings.environment);
-    passwords.chain(own.filter(|name| !FOR_OTHER_REASONS.contains(&name.as_str()))).collect()
+    passwords.chain(own.filter(|name| !SHARED_KEYS.contains(&name.as_str()))).collect()
 }
 
-/// The variables that hold one of these secrets. They may have any name: configurations take keys from where they like.
-pub(super) fn holding(
+/// Returns the variables that hold one of these secrets. They are found by value, because a configuration can take a key
+/// from a variable of any name.
+pub(crate) fn holding(
     secrets: impl IntoIterator<Item = String>,
     environment: &Environment,
 ) -> impl Iterator<Item = String> {
@@ -44,7 +51,7 @@ pub(super) fn holding(
     environment.variables.iter().filter(move |(_, value)| holds(value)).map(|(name, _)| name.clone())
 }
 
-/// Secrets of chats, webhooks and MCP servers, as the configuration says them.
+/// Returns the secrets of channels, webhooks and MCP servers in a configuration.
 fn written(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     for (name, value) in config.channels.iter().flatten() {
@@ -66,7 +73,7 @@ fn written(config: &Config) -> Vec<String> {
     found
 }
 
-/// The texts under names that tell of a secret.
+/// Collects the strings whose key names a secret.
 fn collect(name: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) if is_secret(name) => found.push(text.clone()),

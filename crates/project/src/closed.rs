@@ -1,26 +1,26 @@
-//! The files that no client and no model gets to see, whatever else they may.
+//! Paths that no client and no model may read: Baton's own data and the key files of agents.
 
 use std::path::PathBuf;
 
 use store::files::{Environment, Places};
 use workspace::files::Closed;
 
-use super::{WORKTREES, ground::OUTPUTS};
+use crate::services::{OUTPUTS, WORKTREES};
 
-/// Where other agents keep their keys: the variable that moves their directory, the directory below the user's home, and
-/// the file in it.
+/// Key files of other agents: the variable that moves the agent's directory, the directory below the user's home, and the
+/// file in it.
 const KEYS: [(&str, &str, &str); 3] = [
     ("CODEX_HOME", ".codex", "auth.json"),
     ("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
     ("GEMINI_CLI_HOME", ".gemini", "oauth_creds.json"),
 ];
 
-/// Where OpenCode keeps keys, in its data directory.
+/// Key files in OpenCode's data directory.
 const OPENCODE: [&str; 2] = ["auth.json", "mcp-auth.json"];
 
-/// Baton's own data with the database, keys and logs, and the key files of other agents. Worktrees are projects, and
-/// models read the whole outputs of their tools, so these stay open; packages of plugins are no secret.
-pub(super) fn closed(environment: &Environment, places: &Places) -> Closed {
+/// Closes Baton's own data (database, keys, logs) and the key files of other agents. Worktrees stay open because they are
+/// projects, tool outputs because models read them, and plugin packages because they are public.
+pub(crate) fn closed(environment: &Environment, places: &Places) -> Closed {
     let own = [&places.data, &places.state, &places.log].map(PathBuf::clone);
     let opencode = environment.opencode_data_dir();
     let opencode = opencode.iter().flat_map(|directory| OPENCODE.map(|name| directory.join(name)));

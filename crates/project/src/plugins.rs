@@ -1,4 +1,4 @@
-//! The plugins of a directory: which of them may run, the host they run in, and what they bring along.
+//! The plugins of a directory: the host process that runs them, their hooks and their tools.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,9 +13,8 @@ use engine::{
 };
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{
-    EventBody, Extra, MessageError,
+    Extra,
     config::{Config, Plugin},
-    event::SessionFailed,
     part::FilePart,
 };
 use serde_json::json;
@@ -26,118 +25,118 @@ use store::files::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{ground::Ground, hidden, mcp::Announcer, providers, settings::Settings, shaping::Shaping};
+use crate::{hidden, patches::Patches, providers, services::Services, settings::Settings};
 
-/// How long whoever needs a directory waits for its plugins. What comes later counts from the next prompt on.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Packages, in the cache.
+/// A caller that needs a directory waits this long for its plugins to load. Plugins that load later take effect with the
+/// next prompt.
+const LOADING: Duration = Duration::from_secs(10);
+/// The directory below the cache that holds the packages of plugins.
 const PACKAGES: &str = "plugins";
 
-/// The plugins of a directory.
 #[derive(Debug, Clone)]
-pub(super) struct Plugins {
+pub(crate) struct Plugins {
     host: Option<Host>,
-    hooks: Shared,
-    /// The configuration as it was before they changed it.
+    hooks: SharedHooks,
+    /// The configuration before plugins changed it.
     written: Config,
-    /// Those that may run.
+    /// The plugins to run.
     wanted: Vec<Plugin>,
-    /// Which process has had its say about the configuration and providers, if any has.
-    heard: Option<u64>,
+    /// The host process whose changes of configuration and providers are part of this project.
+    applied: Option<u64>,
 }
 
-/// Hooks that several setups may have in common.
+/// Hooks that successive projects of a directory share.
 #[derive(Clone)]
-struct Shared(Arc<dyn Hooks>);
+struct SharedHooks(Arc<dyn Hooks>);
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedHooks {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Hooks")
     }
 }
 
 impl Plugins {
-    /// Starts the plugins of a directory, or goes on with those that run if nothing about them has changed.
-    pub(super) async fn start(ground: &Ground, settings: &Settings, before: Option<&Self>) -> Self {
+    /// Starts the plugins of a directory. Keeps the running host process of `before` if the configuration is the same.
+    pub(crate) async fn start(services: &Services, settings: &Settings, before: Option<&Self>) -> Self {
         let written = settings.loaded.config.clone();
         let wanted = wanted(settings);
         let same = before.filter(|before| before.wanted == wanted && before.written == written);
         let (host, hooks) = match same.filter(|before| before.host.is_some()) {
             Some(before) => (before.host.clone(), before.hooks.clone()),
-            None => start(ground, settings, &wanted).await,
+            None => start(services, settings, &wanted).await,
         };
-        Self { host, hooks, written, wanted, heard: None }
+        Self { host, hooks, written, wanted, applied: None }
     }
 
-    /// Whether there are any that may run.
-    pub(super) fn are_wanted(&self) -> bool {
+    /// Returns true if the directory has plugins to run.
+    pub(crate) fn are_wanted(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Where they run, if there are any that may.
-    pub(super) fn host(&self) -> Option<&Host> {
+    /// Returns the host process, if the directory has plugins and the server has an address.
+    pub(crate) fn host(&self) -> Option<&Host> {
         self.host.as_ref()
     }
 
-    /// Whether it is not clear yet how it is with them.
-    pub(super) fn are_loading(&self) -> bool {
+    /// Returns true while the host process is starting.
+    pub(crate) fn are_loading(&self) -> bool {
         self.host.as_ref().is_some_and(Host::is_starting)
     }
 
-    /// Lets plugins have their say about the configuration, if they are there in time.
-    pub(super) async fn change(&mut self, settings: &mut Settings) {
+    /// Applies the changes that plugins make to the configuration, if they load in time.
+    pub(crate) async fn change(&mut self, settings: &mut Settings) {
         let Some(host) = &self.host else { return };
-        if host.settled(PATIENCE).await
+        if host.settled(LOADING).await
             && let Some(changed) = host.config()
         {
             let (config, wrong) = files::amend(&settings.loaded, &settings.environment, &changed);
             for key in wrong {
-                tracing::warn!(key, "what a plugin has written into the configuration does not fit");
+                tracing::warn!(key, "a plugin wrote an invalid value into the configuration; ignoring it");
             }
             settings.loaded.config = config;
-            self.heard = host.life();
+            self.applied = host.life();
         }
     }
 
-    /// Lets plugins have their say about providers.
-    pub(super) async fn shape(&self, settings: &Settings) -> Shaping {
+    /// Asks plugins for their changes to providers.
+    pub(crate) async fn patches(&self, settings: &Settings) -> Patches {
         match &self.host {
-            Some(host) => Shaping::ask(host, settings).await,
-            None => Shaping::default(),
+            Some(host) => Patches::ask(host, settings).await,
+            None => Patches::default(),
         }
     }
 
-    /// Whether they would be set up differently now: there is a server for them to talk to, or they are there at last.
-    pub(super) fn is_stale(&self, ground: &Ground) -> bool {
+    /// Returns true if plugins can start now because the server has an address, or if a host process has loaded since the
+    /// project was built.
+    pub(crate) fn is_stale(&self, services: &Services) -> bool {
         match &self.host {
-            None => self.are_wanted() && ground.address.get().is_some(),
-            // Another process has other functions, and may have something else to say.
-            Some(host) => host.life().is_some_and(|life| self.heard != Some(life)),
+            None => self.are_wanted() && services.address.get().is_some(),
+            // A restarted process may change configuration and providers differently.
+            Some(host) => host.life().is_some_and(|life| self.applied != Some(life)),
         }
     }
 
-    /// The plugins, as hooks of turns.
-    pub(super) fn hooks(&self) -> Arc<dyn Hooks> {
+    pub(crate) fn hooks(&self) -> Arc<dyn Hooks> {
         Arc::clone(&self.hooks.0)
     }
 
-    /// The plugins, as tools of the native loop.
-    pub(super) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
+    /// Returns the tools of plugins for the native loop.
+    pub(crate) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
         let host = self.host.clone()?;
         let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
         let (directory, worktree) = (shown(&settings.site.directory), shown(&settings.site.worktree));
-        Some(Arc::new(Brought { host, directory, worktree }))
+        Some(Arc::new(PluginTools { host, directory, worktree }))
     }
 
-    /// Lets plugins say goodbye.
-    pub(super) async fn close(&self) {
+    /// Ends the host process after plugins had the chance to clean up.
+    pub(crate) async fn close(&self) {
         if let Some(host) = &self.host {
             host.close().await;
         }
     }
 }
 
-/// The plugins that are to run. Those of a project that is not trusted are no part of the configuration.
+/// Returns the plugins to run. The configuration of an untrusted directory lists none of its own.
 fn wanted(settings: &Settings) -> Vec<Plugin> {
     if settings.environment.is_on("OPENCODE_PURE") {
         return Vec::new();
@@ -145,21 +144,21 @@ fn wanted(settings: &Settings) -> Vec<Plugin> {
     settings.loaded.config.plugin.clone()
 }
 
-/// Starts a host, if there is anything to host and a server it could talk to.
-async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Option<Host>, Shared) {
-    let Some(address) = ground.address.get().filter(|_| !wanted.is_empty()) else {
-        return (None, Shared(NoHooks::shared()));
+/// Starts a host process if there are plugins and a server that they can call.
+async fn start(services: &Services, settings: &Settings, wanted: &[Plugin]) -> (Option<Host>, SharedHooks) {
+    let Some(address) = services.address.get().filter(|_| !wanted.is_empty()) else {
+        return (None, SharedHooks(NoHooks::shared()));
     };
     let directory = settings.site.directory.to_string_lossy().into_owned();
     let project = Projects::default().find(&directory).await;
     let place = Place { directory: directory.into(), project: project.project.clone().into() };
-    let announcer = ground.announcer.clone();
-    let time = ground.clock.now();
-    let report: Reporter = Arc::new(move |text: &str| complain(&announcer, &place, text));
+    let announcer = services.announcer.clone();
+    let time = services.clock.now();
+    let report: Reporter = Arc::new(move |text: &str| announcer.error(&place, text));
     let host = Host::start(::plugins::host::Settings {
         runtime: settings.environment.get("PATH").and_then(Runtime::find),
-        cache: ground.places.cache.join(PACKAGES),
-        hidden: hidden::from_commands(settings, &providers::find(settings, &Shaping::default())),
+        cache: services.places.cache.join(PACKAGES),
+        hidden: hidden::from_commands(settings, &providers::find(settings, &Patches::default())),
         directory: settings.site.directory.clone(),
         worktree: settings.site.worktree.clone(),
         project: json!({
@@ -169,26 +168,26 @@ async fn start(ground: &Ground, settings: &Settings, wanted: &[Plugin]) -> (Opti
             "time": { "created": time, "initialized": time },
         }),
         server_url: address.clone(),
-        authorization: ground.authorization.clone(),
+        authorization: services.authorization.clone(),
         config: files::shown(&settings.loaded.config),
         plugins: wanted.to_vec(),
-        bus: ground.announcer.bus.clone(),
+        bus: services.announcer.bus.clone(),
         limits: limits(&settings.loaded.config),
         report: Arc::clone(&report),
-        logins: logins(ground),
+        logins: logins(services),
     });
     let link = |member: Member| Link { name: member.name().to_owned(), hooks: Arc::new(member) };
     let chain = Chain::new(host.members().into_iter().map(link).collect(), report);
-    (Some(host), Shared(Arc::new(chain)))
+    (Some(host), SharedHooks(Arc::new(chain)))
 }
 
-/// Reads logins for plugins, at the moment they ask.
-fn logins(ground: &Ground) -> Logins {
-    let auth = AuthFile::new(&ground.environment, &ground.places.data);
+/// Returns the function with which plugins read a login. It reads the file each time, because logins change.
+fn logins(services: &Services) -> Logins {
+    let auth = AuthFile::new(&services.environment, &services.places.data);
     Arc::new(move |provider| {
         let (auth, provider) = (auth.clone(), provider.to_owned());
         let read = spawn_blocking(move || auth.read().ok()?.entries.get(&provider).map(spelled));
-        // What cannot be read is not there.
+        // A file that cannot be read has no logins.
         async move { read.await.ok().flatten() }.boxed()
     })
 }
@@ -196,33 +195,25 @@ fn logins(ground: &Ground) -> Logins {
 fn limits(config: &Config) -> Limits {
     let usual = Limits::default();
     let written = config.limits.as_ref().and_then(|limits| limits.hook_seconds);
-    // The chain around them waits no longer.
+    // The hook chain has the same timeout, so a longer one would have no effect.
     let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
     Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
 }
 
-/// Tells people in a directory that something is wrong with its plugins.
-pub(super) fn complain(announcer: &Announcer, place: &Place, text: &str) {
-    tracing::warn!("{text}");
-    let failed =
-        SessionFailed { session_id: None, error: Some(MessageError::unknown(text)), extra: Extra::new() };
-    announcer.bus.publish(Some(place), &announcer.mint.event(EventBody::SessionError(failed)));
-}
-
-/// The tools of plugins in the hands of the native loop.
-struct Brought {
+/// The tools of plugins behind the native loop's [`Toolbox`].
+struct PluginTools {
     host: Host,
     directory: String,
     worktree: String,
 }
 
-impl fmt::Debug for Brought {
+impl fmt::Debug for PluginTools {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.host.fmt(out)
     }
 }
 
-impl Toolbox for Brought {
+impl Toolbox for PluginTools {
     fn tools(&self) -> Vec<BroughtTool> {
         let tool = |about: ::plugins::host::About| BroughtTool {
             id: about.id,
@@ -246,7 +237,7 @@ impl Toolbox for Brought {
             worktree: self.worktree.clone(),
         };
         let call = ToolCall { id: call.id, args: call.input, context };
-        async move { self.host.call(call, &Here(counter)).await.map(output) }.boxed()
+        async move { self.host.call(call, &ToolRequests(counter)).await.map(output) }.boxed()
     }
 }
 
@@ -266,10 +257,10 @@ fn output(outcome: Outcome) -> BroughtOutput {
     }
 }
 
-/// Where a plugin's tool is called, in its own words.
-struct Here<'a>(&'a dyn Counter);
+/// Passes progress and permission requests of a plugin's tool to the native loop.
+struct ToolRequests<'a>(&'a dyn Counter);
 
-impl Desk for Here<'_> {
+impl Desk for ToolRequests<'_> {
     fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
         self.0.progress(title, metadata)
     }

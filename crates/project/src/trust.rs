@@ -1,4 +1,4 @@
-//! Trust in directories: where it is read, and how clients are told which parts of a configuration do not count.
+//! Trust in directories: reads and changes the list, and words the warning about withheld configuration.
 
 use std::{
     collections::BTreeSet,
@@ -14,26 +14,26 @@ use protocol::{
 };
 use store::files::{Guard, Site, trust};
 
-/// Parts that one sentence names. `baton trust --status` shows the others.
+/// A warning names this many withheld parts. `baton trust --status` shows all of them.
 const NAMED: usize = 5;
 
-/// What is known about the trust in a directory.
+/// The trust in one directory.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
-    /// The trusted directory that covers it.
-    pub(crate) by: Option<PathBuf>,
-    /// What decides which parts of its configuration count.
-    pub(crate) guard: Guard,
+pub struct Standing {
+    /// The trusted directory that this one is, or is below.
+    pub by: Option<PathBuf>,
+    /// Decides which parts of the directory's configuration are withheld.
+    pub guard: Guard,
 }
 
 impl Standing {
-    /// Reads it. A list that cannot be read trusts nothing.
-    pub(crate) fn read<'l>(data: &Path, site: &Site, logins: impl Iterator<Item = &'l String>) -> Self {
+    /// Reads the list of trusted directories. If it cannot be read, no directory is trusted.
+    pub fn read<'l>(data: &Path, site: &Site, logins: impl Iterator<Item = &'l String>) -> Self {
         let trusted = trust::Trust::read(data).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the list of trusted directories cannot be read, so nothing is trusted");
+            tracing::warn!(%error, "cannot read the list of trusted directories; trusting none");
             trust::Trust::default()
         });
-        // A link must not lead out of a trusted directory, so its target counts.
+        // Resolved, so that a symbolic link cannot lead out of a trusted directory.
         let real = fs::canonicalize(&site.directory).unwrap_or_else(|_| site.directory.clone());
         let by = trusted.covering(&real).map(Path::to_owned);
         let guard = Guard {
@@ -45,8 +45,8 @@ impl Standing {
         Self { by, guard }
     }
 
-    /// As clients are told.
-    pub(crate) fn told(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
+    /// Returns the trust as clients see it.
+    pub fn told(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
         Trust {
             directory: directory.to_string_lossy().into_owned(),
             trusted: self.by.is_some(),
@@ -58,14 +58,14 @@ impl Standing {
     }
 }
 
-/// Providers of the built-in list: their keys may be in the environment.
+/// The providers of the built-in catalogue. The environment may hold a key for each of them.
 static KNOWN_PROVIDERS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let catalogue = Catalogue::built_in();
     catalogue.map(|catalogue| catalogue.entries().map(|entry| entry.id.clone()).collect()).unwrap_or_default()
 });
 
-/// Trusts a directory, or no longer; whether that changes anything.
-pub(crate) fn set(data: &Path, directory: &Path, trusted: bool) -> io::Result<bool> {
+/// Adds a directory to the list of trusted ones, or removes it. Returns true if the list has changed.
+pub fn set(data: &Path, directory: &Path, trusted: bool) -> io::Result<bool> {
     let mut list = trust::Trust::read(data)?;
     let changed = if trusted { list.grant(directory) } else { list.revoke(directory) };
     if changed {
@@ -74,8 +74,8 @@ pub(crate) fn set(data: &Path, directory: &Path, trusted: bool) -> io::Result<bo
     Ok(changed)
 }
 
-/// The command that trusts a directory, ready for a shell.
-pub(crate) fn command(directory: &Path) -> String {
+/// Returns the command that trusts a directory, quoted for a shell.
+pub fn command(directory: &Path) -> String {
     let path = directory.to_string_lossy();
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+@%:,".contains(letter);
     if path.chars().all(plain) {
@@ -85,8 +85,8 @@ pub(crate) fn command(directory: &Path) -> String {
     }
 }
 
-/// What a user is told about parts that do not count; nothing if every part does.
-pub(crate) fn warning(directory: &Path, withheld: &[Withheld]) -> Option<String> {
+/// Returns the warning about withheld parts of a configuration, if there are any.
+pub fn warning(directory: &Path, withheld: &[Withheld]) -> Option<String> {
     let of = |reason: WithheldReason| -> Vec<&Withheld> {
         withheld.iter().filter(|part| part.reason == reason).collect()
     };
@@ -119,8 +119,8 @@ fn named(parts: &[&Withheld]) -> String {
     named.join(", ")
 }
 
-/// The name of an MCP server whose entry does not count.
-pub(super) fn mcp_name(part: &Withheld) -> Option<String> {
+/// Returns the name of a withheld MCP server.
+pub(crate) fn mcp_name(part: &Withheld) -> Option<String> {
     let rest = part.key.strip_prefix("mcp")?;
     match rest.strip_prefix('.') {
         Some(name) => Some(name.to_owned()),

@@ -1,18 +1,14 @@
-//! The MCP servers of a directory, connected to the routes and to the bus.
+//! The MCP servers of a directory, for the routes of the server and the bus.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use ::agents::native::{
     commands,
     mcp::{Servers, Settings},
 };
-use engine::{
-    bus::{Bus, Place},
-    mint::Mint,
-};
+use engine::bus::Place;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{
-    EventBody, Extra,
     agent::Command,
     config::Config,
     mcp::{McpResource, McpStatus, McpTarget},
@@ -23,30 +19,10 @@ use server::{
     project::Projects,
 };
 
-use super::trust;
+use crate::{announcer::Announcer, settings, trust};
 
-/// Tells clients that the tools of a server are others now.
-#[derive(Clone)]
-pub(super) struct Announcer {
-    pub(super) bus: Arc<Bus>,
-    pub(super) mint: Arc<Mint>,
-}
-
-impl Announcer {
-    fn tell(&self, place: &Place, server: &str) {
-        let about = Extra::from_iter([("server".to_owned(), server.into())]);
-        self.bus.publish(Some(place), &self.mint.event(EventBody::McpToolsChanged(about)));
-    }
-}
-
-impl fmt::Debug for Announcer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Announcer")
-    }
-}
-
-/// The servers a configuration names. Nothing is connected to yet.
-pub(super) async fn servers(
+/// Creates the MCP servers that a configuration names, without connecting to them.
+pub(crate) async fn servers(
     announcer: &Announcer,
     directory: &str,
     config: &Config,
@@ -62,29 +38,29 @@ pub(super) async fn servers(
             directory: Path::new(directory).to_owned(),
             hidden,
             timeout: timeout.map(|millis| Duration::from_millis(millis.get())),
-            changed: Some(Arc::new(move |server: &str| announcer.tell(&place, server))),
+            changed: Some(Arc::new(move |server: &str| announcer.tools_changed(&place, server))),
         },
     )
 }
 
-/// The servers, as routes want them.
+/// The MCP servers as the server's routes list them, with those that are withheld.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(crate) struct ListedServers {
     servers: Servers,
-    /// Servers of a project that are not started, because they need trust.
+    /// Servers of the project's configuration that are not started because the directory is not trusted.
     withheld: BTreeMap<String, McpStatus>,
 }
 
-impl Shown {
-    pub(super) fn new(servers: Servers, settings: &super::settings::Settings) -> Self {
+impl ListedServers {
+    pub(crate) fn new(servers: Servers, settings: &settings::Settings) -> Self {
         let command = trust::command(&settings.site.directory);
         let status = |part: &Withheld| {
             let error = match part.reason {
                 WithheldReason::Untrusted => format!(
-                    "it is not used, because this directory is not trusted; if you trust it, run `{command}`"
+                    "not started, because this directory is not trusted; if you trust it, run `{command}`"
                 ),
                 WithheldReason::Owner => format!(
-                    "it is not used, because another user owns {} or every user may write to it",
+                    "not started, because another user owns {} or every user may write to it",
                     part.file
                 ),
             };
@@ -95,7 +71,7 @@ impl Shown {
     }
 }
 
-impl McpServers for Shown {
+impl McpServers for ListedServers {
     fn status(&self) -> BoxFuture<'_, BTreeMap<String, McpStatus>> {
         async {
             let mut status = self.withheld.clone();

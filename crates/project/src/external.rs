@@ -1,4 +1,4 @@
-//! Other people's agents: which of them can be used here, and the runners that talk to them.
+//! External agents: finds the installed ones and builds their runners.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,38 +22,34 @@ use protocol::config::{self, Agents, Config, OpenCode, Positive};
 use server::instance::Invalid;
 use store::files::Environment;
 
-pub(crate) use super::settings::site;
-use super::{agents, ground::Ground, hidden, options, settings::Settings};
+use crate::{agents, hidden, options, services::Services, settings::Settings};
 
-/// Characters of a name in `acp`, besides letters and digits.
+/// Characters that a name in `acp` may have besides letters and digits.
 const NAME_CHARACTERS: &str = "-_.";
 
-/// An agent that was looked for.
+/// A known or configured agent, installed or not.
 #[derive(Debug, Clone)]
-pub(crate) struct Candidate {
-    /// Its name as a provider and as an agent.
-    pub(crate) id: String,
-    /// Its name for people.
-    pub(crate) name: String,
-    /// How it is talked to.
-    pub(crate) kind: Kind,
-    /// The program and its arguments; the program is a path if it was found.
-    pub(crate) command: Vec<String>,
-    /// Whether there is such a program, or a server in its place.
-    pub(crate) is_there: bool,
-    /// What is known about it.
-    pub(crate) known: Option<&'static Known>,
-    /// What was configured.
-    pub(crate) written: OpenCode,
+pub struct Candidate {
+    /// The agent's id, which is also the id of its provider.
+    pub id: String,
+    /// The name that users see.
+    pub name: String,
+    pub kind: Kind,
+    /// The program and its arguments. The program is a path if it was found.
+    pub command: Vec<String>,
+    /// True if the program was found, or a server is configured in its place.
+    pub is_there: bool,
+    pub known: Option<&'static Known>,
+    /// The agent's configuration, in the form that has all fields.
+    pub written: OpenCode,
 }
 
 impl Candidate {
-    /// Whether it is to be used.
-    pub(crate) fn is_enabled(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.written.enabled.unwrap_or(true)
     }
 
-    /// Its models, the default first.
+    /// Returns the agent's models, the default first.
     fn models(&self) -> Vec<String> {
         let usual = self.known.map(|known| known.models).unwrap_or_default().iter().copied();
         let mut models: Vec<String> = [DEFAULT_MODEL].into_iter().chain(usual).map(str::to_owned).collect();
@@ -66,8 +62,8 @@ impl Candidate {
     }
 }
 
-/// Every agent that is known or configured, found or not.
-pub(crate) fn candidates(environment: &Environment, config: &Config) -> Result<Vec<Candidate>, Invalid> {
+/// Returns every agent that Baton knows or that is configured, installed or not.
+pub fn candidates(environment: &Environment, config: &Config) -> Result<Vec<Candidate>, Invalid> {
     let nothing = Agents::default();
     let written = config.agents.as_ref().unwrap_or(&nothing);
     if let Some(name) = written.unknown.keys().next() {
@@ -92,12 +88,12 @@ pub(crate) fn candidates(environment: &Environment, config: &Config) -> Result<V
     Ok(found)
 }
 
-/// What is told of a name in `agents` that Baton does not know.
+/// The error for a name in `agents` that Baton does not know.
 fn unknown(name: &str) -> Invalid {
     let known: Vec<&str> = KNOWN.iter().map(|known| known.id).filter(|id| !id.starts_with(ACP)).collect();
     let message = format!(
-        "agents.{name}: Baton knows no agent of that name; it knows {}. One that speaks the Agent Client Protocol goes \
-         under `acp`, with its `command`",
+        "agents.{name}: unknown agent; known agents are {}. Configure an agent that speaks the Agent Client Protocol under \
+         `acp`, with its `command`",
         known.join(", ")
     );
     Invalid { path: None, message }
@@ -120,14 +116,14 @@ fn candidate(
     let name = id.strip_prefix(ACP).unwrap_or(id);
     if name.is_empty() || !name.chars().all(|it| it.is_ascii_alphanumeric() || NAME_CHARACTERS.contains(it)) {
         return Err(invalid(format!(
-            "acp: {name:?} cannot be the name of an agent: use letters, digits and {NAME_CHARACTERS:?}"
+            "acp: {name:?} is not a valid agent name; use letters, digits and {NAME_CHARACTERS:?}"
         )));
     }
     let usual = known.map(|known| known.command.iter().map(|&word| word.to_owned()).collect());
     let Some(mut command) = written.command.clone().or(usual) else {
         let known: Vec<&str> = KNOWN.iter().filter_map(|known| known.id.strip_prefix(ACP)).collect();
         return Err(invalid(format!(
-            "acp.{name}: it has no `command`, and Baton knows none of that name; it knows {}",
+            "acp.{name}: no `command` is set; only these agents have a built-in one: {}",
             known.join(", ")
         )));
     };
@@ -138,14 +134,16 @@ fn candidate(
             )));
         }
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(invalid(format!("agents.{id}.url: an address begins with http:// or https://")));
+            return Err(invalid(format!("agents.{id}.url: the address must begin with http:// or https://")));
         }
         if url.contains('@') {
-            return Err(invalid(format!("agents.{id}.url: say who you are with `username` and `password`")));
+            return Err(invalid(format!(
+                "agents.{id}.url: the address must not contain a user name; set `username` and `password`"
+            )));
         }
     }
     let Some(program) = command.first_mut().filter(|program| !program.is_empty()) else {
-        return Err(invalid(format!("{id}: its `command` names no program")));
+        return Err(invalid(format!("{id}: `command` must begin with a program")));
     };
     let found = find_program(environment, program);
     if let Some(path) = found.as_ref().and_then(|path| path.to_str()) {
@@ -157,7 +155,7 @@ fn candidate(
     Ok(Candidate { id, name: title, kind, command, is_there, known, written })
 }
 
-/// Where a program is: as written if that is a path, else on PATH.
+/// Finds a program: a path is used as it is, a name is searched on PATH.
 fn find_program(environment: &Environment, program: &str) -> Option<PathBuf> {
     let written = match program.strip_prefix("~/") {
         Some(below) => environment.home()?.join(below),
@@ -175,16 +173,16 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-/// The runners of all that can be used.
-pub(super) fn runners(ground: &Ground, settings: &Settings) -> Result<Vec<Arc<dyn External>>, Invalid> {
+/// Builds a runner for each agent that is installed and enabled.
+pub(crate) fn runners(services: &Services, settings: &Settings) -> Result<Vec<Arc<dyn External>>, Invalid> {
     let config = &settings.loaded.config;
-    let snapshots = (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots));
+    let snapshots = (config.snapshot != Some(false)).then(|| Arc::clone(&services.snapshots));
     let budget = config.budget.clone().unwrap_or_default();
     let watch =
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
-    Ok(usable.map(|candidate| watch(runner(ground, settings, candidate))).collect())
+    Ok(usable.map(|candidate| watch(runner(services, settings, candidate))).collect())
 }
 
 fn program(settings: &Settings, candidate: &Candidate) -> Program {
@@ -200,31 +198,31 @@ fn program(settings: &Settings, candidate: &Candidate) -> Program {
 }
 
 /// The runner for an agent.
-fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
+fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
     let program = program(settings, candidate);
     match candidate.kind {
         Kind::Codex => {
             let description = "OpenAI's Codex, with the settings and the login it has on this machine.";
             let about = about(candidate, description, codex::ABILITIES);
-            driver(ground, Codex::new(Options::new(about, program)))
+            driver(services, Codex::new(Options::new(about, program)))
         }
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
-            driver(ground, Claude::new(Options::new(about, program)))
+            driver(services, Claude::new(Options::new(about, program)))
         }
-        Kind::Acp => driver(ground, acp(ground, settings, candidate, program)),
+        Kind::Acp => driver(services, acp(services, settings, candidate, program)),
         Kind::OpenCode => {
             let about =
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
             let about = About { has_providers: true, ..about };
-            let (clock, random) = (ground.clock.clone(), ground.random.clone());
+            let (clock, random) = (services.clock.clone(), services.random.clone());
             Arc::new(opencode::OpenCode::new(about, &program, remote(candidate), clock, random))
         }
     }
 }
 
-fn driver(ground: &Ground, agent: impl Agent) -> Arc<dyn External> {
-    Arc::new(Driver::new(agent, Arc::clone(&ground.clock), ground.wakes.wake()))
+fn driver(services: &Services, agent: impl Agent) -> Arc<dyn External> {
+    Arc::new(Driver::new(agent, Arc::clone(&services.clock), services.wakes.wake()))
 }
 
 fn about(candidate: &Candidate, description: &str, abilities: Abilities) -> About {
@@ -239,21 +237,21 @@ fn about(candidate: &Candidate, description: &str, abilities: Abilities) -> Abou
 }
 
 /// An agent that speaks the Agent Client Protocol.
-fn acp(ground: &Ground, settings: &Settings, candidate: &Candidate, program: Program) -> Acp {
+fn acp(services: &Services, settings: &Settings, candidate: &Candidate, program: Program) -> Acp {
     let config = &settings.loaded.config;
     let description = format!("{}, over the Agent Client Protocol.", candidate.name);
-    // Many name their models with a provider, and each knows best which it has.
+    // Many agents name models as provider/model, and only the agent knows its models.
     let about = About { has_providers: true, ..about(candidate, &description, acp::Options::ABILITIES) };
     let program = Program { rules: agents::rules(&settings.environment, config), ..program };
     Acp::new(acp::Options {
         agent: Options::new(about, program),
         servers: config.mcp.clone(),
         sandbox: config.sandbox.and_then(options::sandbox),
-        closed: ground.closed.clone(),
+        closed: services.closed.clone(),
     })
 }
 
-/// The server that is to be called instead of one that is started.
+/// Returns the configured server, which is called in place of starting a process.
 fn remote(candidate: &Candidate) -> Option<opencode::Remote> {
     let OpenCode { url, username, password, .. } = &candidate.written;
     Some(opencode::Remote {
@@ -288,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_on_the_path_or_where_somebody_says() {
+    fn programs_are_found_on_the_path_or_where_the_configuration_says() {
         let directory = TempDir::new().unwrap();
         install(&directory, "claude", 0o755);
         install(&directory, "codex", 0o644);
@@ -321,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_cannot_be_run_is_none() {
+    fn a_program_that_is_not_executable_is_not_found() {
         let directory = TempDir::new().unwrap();
         install(&directory, "codex", 0o644);
         std::fs::create_dir(directory.path().join("claude")).unwrap();
@@ -330,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_what_would() {
+    fn an_invalid_configuration_is_refused_with_the_valid_values() {
         let directory = TempDir::new().unwrap();
         for (config, words) in [
             (
@@ -340,7 +338,10 @@ mod tests {
             (json!({ "acp": { "mine": {} } }), ["acp.mine", "no `command`", "gemini"]),
             (json!({ "acp": { "a/b": { "command": ["x"] } } }), ["\"a/b\"", "letters", "-_."]),
             (json!({ "acp": { "": { "command": ["x"] } } }), ["\"\"", "name", "letters"]),
-            (json!({ "agents": { "codex": { "command": [""] } } }), ["codex", "command", "no program"]),
+            (
+                json!({ "agents": { "codex": { "command": [""] } } }),
+                ["codex", "command", "must begin with a program"],
+            ),
             (
                 json!({ "agents": { "opencode-agent": { "url": "localhost:1" } } }),
                 ["url", "http://", "https://"],

@@ -1,4 +1,4 @@
-//! The settings of the native loop, from what people have configured.
+//! Options of the native loop and limits of the engine, from the configuration and its defaults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,14 +19,14 @@ use protocol::{
 };
 use workspace::{output, process::Support};
 
-use super::{ground::Ground, guidance::Guidance, providers, settings::Settings};
+use crate::{instructions::ProjectInstructions, providers, services::Services, settings::Settings};
 
-/// The longest wait: adding it to any time makes sense.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// A configured wait is cut to this time, so that adding it to any instant does not overflow.
+const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365);
 
-/// The settings of the loop.
-pub(super) fn native(
-    ground: &Ground,
+/// Returns the options of the native loop.
+pub(crate) fn native(
+    services: &Services,
     settings: &Arc<Settings>,
     agents: Vec<Agent>,
     models: &BTreeMap<String, Arc<dyn llm::Model>>,
@@ -37,7 +37,7 @@ pub(super) fn native(
     let small_model = config.small_model.as_ref().and_then(|written| {
         let known = providers::known(written, models);
         if known.is_none() {
-            tracing::warn!(model = written, "the configured small model is not known");
+            tracing::warn!(model = written, "unknown `small_model` in the configuration; ignoring it");
         }
         known
     });
@@ -46,14 +46,14 @@ pub(super) fn native(
     };
     for (agent, written) in &config.agent {
         if let Some(model) = written.model.as_ref().filter(is_unknown) {
-            tracing::warn!(agent, model, "the model of an agent is not known");
+            tracing::warn!(agent, model, "unknown model of an agent in the configuration");
         }
     }
     let experimental = config.experimental.as_ref();
     native::Options {
         agents,
         small_model,
-        instructions: Arc::new(Guidance::new(Arc::clone(settings))),
+        instructions: Arc::new(ProjectInstructions::new(Arc::clone(settings))),
         compaction: config.compaction.clone().unwrap_or_default(),
         budget: config.budget.clone().unwrap_or_default(),
         limits: config.limits.clone().unwrap_or_default(),
@@ -62,32 +62,33 @@ pub(super) fn native(
         continue_on_deny: experimental.and_then(|it| it.continue_loop_on_deny).unwrap_or(false),
         hidden,
         tools: ToolOptions {
-            output: cut(config.tool_output.as_ref()),
-            shelf: Some(ground.shelf.clone()),
+            output: output_limits(config.tool_output.as_ref()),
+            shelf: Some(services.shelf.clone()),
             skills: skills(settings),
-            closed: ground.closed.clone(),
+            closed: services.closed.clone(),
             private_addresses: config.webfetch.and_then(|it| it.private_addresses).unwrap_or(false),
             sandbox: config.sandbox.and_then(sandbox),
             kernel: Support::probe(),
             toolbox: None,
         },
-        snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&ground.snapshots)),
+        snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&services.snapshots)),
         ..native::Options::default()
     }
 }
 
-/// The largest attachment. More than the loop takes by itself cannot be had.
+/// Returns the size limit of attachments. The loop applies its own maximum on top of it.
 fn attachment(config: &Config) -> usize {
     let image = config.attachment.as_ref().and_then(|attachment| attachment.image.as_ref());
     let written = image.and_then(|image| image.max_base64_bytes);
     written.and_then(|most| usize::try_from(most.get()).ok()).unwrap_or(native::limits::ATTACHMENT)
 }
 
-/// The bounds of the engine.
-pub(super) fn limits(config: &Config) -> Limits {
+/// Returns the limits of the engine.
+pub fn limits(config: &Config) -> Limits {
     let mut limits = Limits::default();
     if let Some(written) = &config.limits {
-        let wait = |written: Option<Positive>, usual| written.map_or(usual, Positive::seconds).min(LONGEST);
+        let wait =
+            |written: Option<Positive>, usual| written.map_or(usual, Positive::seconds).min(LONGEST_WAIT);
         limits.request = wait(written.request_seconds, limits.request);
         limits.request_reply = written.request_reply;
         limits.shutdown = wait(written.shutdown_seconds, limits.shutdown);
@@ -95,8 +96,8 @@ pub(super) fn limits(config: &Config) -> Limits {
     limits
 }
 
-/// How far turns may go by themselves. Open todos make them, unless somebody says otherwise.
-pub(super) fn continuation(config: &Config) -> Policy {
+/// Returns the limits of continuation. Open todos continue a turn unless the configuration switches that off.
+pub(crate) fn continuation(config: &Config) -> Policy {
     let written = config.continuation.clone().unwrap_or_default();
     let usual = Policy::default();
     Policy {
@@ -109,8 +110,8 @@ pub(super) fn continuation(config: &Config) -> Policy {
     }
 }
 
-/// What commands may touch. One that cannot be kept up is no reason not to start: commands will be refused.
-pub(super) fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
+/// Returns the sandbox of commands. If the system does not support it, the server starts all the same and refuses commands.
+pub(crate) fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
     let (mode, network) = (written.mode(), written.network());
     if mode == SandboxMode::Off {
         return None;
@@ -121,20 +122,20 @@ pub(super) fn sandbox(written: Sandbox) -> Option<SandboxOptions> {
         tracing::warn!(
             ?support,
             ?needed,
-            "this system cannot keep up the configured sandbox: commands will be refused"
+            "this system does not support the configured sandbox; refusing commands"
         );
     }
     Some(SandboxOptions { mode, network, temporary: temporary(), support })
 }
 
-/// Where commands put temporary files.
+/// Returns the directories for temporary files.
 fn temporary() -> Vec<PathBuf> {
     let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let real = [std::env::temp_dir()].into_iter().chain(usual).filter_map(|path| path.canonicalize().ok());
     real.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn cut(written: Option<&ToolOutput>) -> output::Limits {
+fn output_limits(written: Option<&ToolOutput>) -> output::Limits {
     let usual = output::Limits::default();
     let lines = written.and_then(|it| it.max_lines).and_then(|lines| usize::try_from(lines.get()).ok());
     let bytes = written.and_then(|it| it.max_bytes).and_then(|bytes| usize::try_from(bytes.get()).ok());

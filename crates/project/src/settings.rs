@@ -1,4 +1,4 @@
-//! What people have configured for a directory.
+//! The settings of a directory: configuration files, logins, skills and the trust in the directory.
 
 use std::{
     collections::BTreeMap,
@@ -18,36 +18,35 @@ use store::files::{
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use super::{ground::Ground, trust::Standing};
+use crate::{services::Services, trust::Standing};
 
-/// The environment, the place and the configuration that applies there.
+/// The configuration that applies in a directory, and the environment that it was read in.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
-    pub(super) environment: Environment,
-    pub(super) site: Site,
-    pub(super) loaded: Loaded,
-    pub(super) skills: BTreeMap<String, Skill>,
+pub struct Settings {
+    pub environment: Environment,
+    pub site: Site,
+    pub loaded: Loaded,
+    pub(crate) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
-    pub(super) logins: BTreeMap<String, Login>,
-    /// Whether the user trusts the directory.
-    pub(super) standing: Standing,
-    /// Where all of it was looked for.
+    pub(crate) logins: BTreeMap<String, Login>,
+    pub(crate) standing: Standing,
+    /// The files that were read or looked for, to notice changes.
     trace: Arc<Trace>,
 }
 
 impl Settings {
-    /// Reads them. All that is wrong with the configuration is told at once.
-    pub(super) async fn read(ground: &Ground, directory: PathBuf) -> Result<Self, Invalid> {
+    /// Reads the settings. The error lists every mistake in the configuration, not only the first.
+    pub(crate) async fn read(services: &Services, directory: PathBuf) -> Result<Self, Invalid> {
         let broken = |error: JoinError| Invalid { path: None, message: error.to_string() };
         let above = directory.clone();
         let trace = spawn_blocking(move || repositories(&above)).await.map_err(broken)?;
         let site = site(directory).await;
-        let (environment, data) = (ground.environment.clone(), ground.places.data.clone());
+        let (environment, data) = (services.environment.clone(), services.places.data.clone());
         let read = spawn_blocking(move || Self::read_at(environment, site, &data, trace));
         let settings = read.await.map_err(broken)??;
-        tracing::debug!(worktree = %settings.site.worktree.display(), "looked for configurations");
+        tracing::debug!(worktree = %settings.site.worktree.display(), "looked for configuration files");
         for file in &settings.loaded.read {
-            tracing::debug!(file = %file.display(), "read a configuration");
+            tracing::debug!(file = %file.display(), "read a configuration file");
         }
         Ok(settings)
     }
@@ -71,15 +70,15 @@ impl Settings {
         Ok(Self { environment, site, loaded, skills, logins, standing, trace })
     }
 
-    /// Whether they would be read differently now.
-    pub(super) async fn is_stale(&self) -> bool {
+    /// Returns true if a file has changed since the settings were read.
+    pub(crate) async fn is_stale(&self) -> bool {
         let trace = Arc::clone(&self.trace);
-        // Whatever cannot be told is read again.
+        // If the check itself fails, the settings are read again.
         spawn_blocking(move || trace.is_stale()).await.unwrap_or(true)
     }
 }
 
-pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
+pub(crate) fn unusable(invalid: &files::Invalid) -> Invalid {
     let path = invalid.problems.iter().find_map(|problem| match &problem.source {
         Source::File(path) => Some(path.to_string_lossy().into_owned()),
         _ => None,
@@ -87,8 +86,8 @@ pub(super) fn unusable(invalid: &files::Invalid) -> Invalid {
     Invalid { path, message: invalid.to_string() }
 }
 
-/// Switches off commits that the user's own configuration asks for: a commit runs the hooks and filters of the
-/// repository.
+/// Switches off auto-commit, which the user's own configuration may have switched on: a commit runs the hooks and filters
+/// of an untrusted repository.
 fn hold_back_commits(loaded: &mut Loaded, site: &Site) {
     let in_repository = site.worktree.parent().is_some();
     if loaded.config.auto_commit == Some(true) && in_repository {
@@ -109,13 +108,13 @@ fn logins(auth: &AuthFile) -> BTreeMap<String, Login> {
             auth.entries
         }
         Err(error) => {
-            tracing::warn!(%error, "keys and logins are not known");
+            tracing::warn!(%error, "cannot read the stored keys and logins; continuing without them");
             BTreeMap::new()
         }
     }
 }
 
-/// Where repositories begin decides where configuration is looked for.
+/// Notes where a repository may begin, because that decides in which directories configuration is searched.
 fn repositories(directory: &Path) -> Trace {
     let mut trace = Trace::default();
     for above in directory.ancestors() {
@@ -124,14 +123,13 @@ fn repositories(directory: &Path) -> Trace {
     trace
 }
 
-/// A directory and the repository around it.
-pub(crate) async fn site(directory: PathBuf) -> Site {
+/// Finds the repository around a directory.
+pub async fn site(directory: PathBuf) -> Site {
     let worktree =
         Repository::find(&directory).await.map_or_else(|| PathBuf::from("/"), |found| found.worktree);
     Site { directory, worktree }
 }
 
-/// Notes what is odd, but no reason to stop.
 fn warn(problems: &[Problem]) {
     for problem in problems {
         tracing::warn!("{problem}");
