@@ -60,11 +60,6 @@ pub(crate) fn external(about: &About) -> Provider {
     }
 }
 
-/// Returns a model as `provider/model`.
-pub(crate) fn name(model: &ModelRef) -> String {
-    format!("{}/{}", model.provider_id, model.model_id)
-}
-
 fn demo_model(id: &str, about: &str) -> Model {
     Model {
         id: id.to_owned(),

@@ -184,7 +184,7 @@ fn roster(
     let default = providers.default_choice();
     let mut models = providers.into_models(&services.client);
     models.insert(demo::PROVIDER.to_owned(), services.demo.clone());
-    let model = providers::default_model(&settings.loaded.config, default, &models, &external);
+    let model = providers::default_model(&settings.loaded.config, default);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
     let options = options::native(services, settings, agents, &models, &external, hidden);
     let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
