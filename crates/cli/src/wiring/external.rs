@@ -218,7 +218,8 @@ fn runner(ground: &Ground, settings: &Settings, candidate: &Candidate) -> Arc<dy
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
             let about = About { has_providers: true, ..about };
             let (clock, random) = (ground.clock.clone(), ground.random.clone());
-            Arc::new(opencode::OpenCode::new(about, &program, remote(candidate), clock, random))
+            let options = Options::new(about, program);
+            driver(ground, opencode::OpenCode::new(options, remote(candidate), clock, random))
         }
     }
 }
