@@ -27,7 +27,7 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
         return Err(refused("it has to begin with http:// or https://".to_owned()));
     }
     reqwest::Client::builder()
-        .tls_backend_preconfigured(client::tls::config(&url).map_err(|error| refused(error.to_string()))?)
+        .tls_backend_preconfigured(net::tls::config_for(&url).map_err(|error| refused(error.to_string()))?)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(CALL_TIMEOUT)
         // A token must not follow a redirect.
@@ -39,19 +39,8 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
 /// What a call that brought no answer means. Addresses may contain tokens and are left out.
 pub fn fault(error: reqwest::Error) -> Fault {
     let is_undone = error.is_connect() || error.is_builder();
-    let reason = reason(&error.without_url());
+    let reason = net::chain(&error.without_url());
     if is_undone { Fault::Unreachable(reason) } else { Fault::Uncertain(reason) }
-}
-
-/// An error and what is behind it.
-fn reason(error: &reqwest::Error) -> String {
-    let mut reason = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        reason = format!("{reason}: {cause}");
-        source = cause.source();
-    }
-    reason
 }
 
 /// What an answer means that is not a success, by its status alone; a service may know better.

@@ -2,6 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
+pub(crate) use net::chain;
 use protocol::EndReason;
 
 /// How the program ended.
@@ -124,21 +125,6 @@ impl From<client::Error> for Failure {
             None => Self::error(text).hint("is the server running, and is this its address?"),
         }
     }
-}
-
-/// An error with everything that led to it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        // Transparent errors say the same as their source.
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ pub enum Error {
     #[error("failed to talk to the server")]
     Transport(#[source] reqwest::Error),
     /// TLS cannot be set up at all.
-    #[error("failed to set up TLS")]
-    Tls(#[source] rustls::Error),
+    #[error(transparent)]
+    Tls(#[from] net::tls::Error),
     /// The server took too long.
     #[error("the server did not answer in time")]
     Timeout,
@@ -48,7 +48,7 @@ pub enum Error {
     Decode(#[from] serde_json::Error),
     /// A stream that cannot be decoded any further.
     #[error(transparent)]
-    Stream(#[from] sse::Error),
+    Stream(#[from] net::sse::Error),
 }
 
 impl Error {

@@ -1,11 +1,11 @@
 //! Sending a call, up to the headers of its answer.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use net::chain;
 use reqwest::Url;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, timeout_at};
@@ -220,15 +220,4 @@ fn response_headers(headers: &HeaderMap) -> Headers {
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// An error with its causes, which is where the HTTP library says what happened.
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        sentence = format!("{sentence}: {error}");
-        cause = error.source();
-    }
-    sentence
 }
