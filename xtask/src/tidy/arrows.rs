@@ -22,6 +22,7 @@ const TESTKIT: &str = "testkit";
 
 const ROOMS: &[Room] = &[
     Room { name: "net", uses: &[], tests_use: &[] },
+    Room { name: "jsonrpc", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
@@ -29,10 +30,10 @@ const ROOMS: &[Room] = &[
     Room { name: "workspace", uses: &[], tests_use: &[] },
     Room {
         name: "agents",
-        uses: &["client", "engine", "llm", "net", "protocol", "workspace"],
+        uses: &["client", "engine", "jsonrpc", "llm", "net", "protocol", "workspace"],
         tests_use: &["store"],
     },
-    Room { name: "plugins", uses: &["engine", "net", "protocol", "workspace"], tests_use: &[] },
+    Room { name: "plugins", uses: &["engine", "jsonrpc", "net", "protocol", "workspace"], tests_use: &[] },
     Room {
         name: "server",
         uses: &["engine", "protocol", "workspace"],

@@ -53,7 +53,7 @@ struct Thread {
 impl Process {
     /// Starts Codex and takes up the session's thread, or begins one.
     pub(super) async fn open(inner: &Inner, turn: &Turn) -> Result<Self, String> {
-        let options = Options { dialect: Dialect::Bare, methods: ask::METHODS };
+        let options = Options { dialect: Dialect::Bare, methods: ask::METHODS, ..Options::default() };
         let mut link = Link::open(&launch(inner, &turn.session.directory), options)
             .map_err(|failure| failure.to_string())?;
         match Self::greet(&link, inner, turn).await {

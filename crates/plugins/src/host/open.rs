@@ -25,7 +25,7 @@ use super::{Shared, runtime};
 pub(super) struct Running {
     /// Which process it is: the first, the second, and so on.
     pub(super) life: u64,
-    pub(super) wire: Arc<Wire>,
+    pub(super) wire: Wire,
     /// By the plugin's number; none for one that could not be loaded.
     plugins: Vec<Option<Abilities>>,
     /// As the `config` hooks have left it.
@@ -169,7 +169,7 @@ async fn locate(
     Ok(addresses)
 }
 
-type Started = (Companion, Arc<Wire>, Arc<Calls>, AbortOnDropHandle<()>);
+type Started = (Companion, Wire, Arc<Calls>, AbortOnDropHandle<()>);
 
 fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     let settings = &shared.settings;
@@ -183,9 +183,9 @@ fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     let spec = runtime.spec(&home).hide(&settings.hidden);
     let (companion, Pipes { input, output }) =
         process::start(&spec).map_err(|error| Unopened::Failed(error.to_string()))?;
-    let (wire, incoming) = Wire::new(input, output);
-    let (wire, calls) = (Arc::new(wire), Arc::<Calls>::default());
-    let listening = tool::listen(incoming, Arc::clone(&wire), Arc::clone(&calls), Arc::clone(shared));
+    let (wire, inbox) = Wire::new(input, output);
+    let calls = Arc::<Calls>::default();
+    let listening = tool::listen(inbox, Arc::clone(&calls), Arc::clone(shared));
     Ok((companion, wire, calls, AbortOnDropHandle::new(tokio::spawn(listening))))
 }
 

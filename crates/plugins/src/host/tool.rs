@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::open::Running;
-use super::wire::{Failure, Incoming, Wire};
+use super::wire::{self, Asked, Failure, Inbox, Incoming, Raw};
 use super::{Host, Shared, lock, providers};
 
 /// Things a tool may say before anybody has looked at the first.
@@ -122,7 +122,7 @@ pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<Said>>>;
 #[derive(Debug)]
 pub(super) enum Said {
     Progress { title: Option<String>, metadata: Extra },
-    Ask { id: u64, wish: Wish },
+    Ask { asked: Asked, wish: Wish },
 }
 
 #[derive(Deserialize)]
@@ -200,7 +200,7 @@ async fn attended(
             biased;
             Some(said) = saying.recv() => match said {
                 Said::Progress { title, metadata } => desk.progress(title, metadata).await,
-                Said::Ask { id, wish } => running.wire.reply(id, desk.ask(wish).await.map(|()| true.into())).await?,
+                Said::Ask { asked, wish } => wire::answer(asked, desk.ask(wish).await.map(|()| true.into())),
             },
             answer = &mut answer => return answer.map(|answer| answer.get().to_owned()),
         }
@@ -226,57 +226,69 @@ impl Drop for Going<'_> {
     }
 }
 
-/// Takes what the process says unasked, and never waits for anybody: it is what reads the answers, too.
-pub(super) async fn listen(
-    mut incoming: mpsc::Receiver<Incoming>,
-    wire: Arc<Wire>,
-    calls: Arc<Calls>,
-    shared: Arc<Shared>,
-) {
+/// Takes the requests and notifications of the process. Never waits for a request to be served: the same task reads the
+/// responses.
+pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shared>) {
     let readers = Arc::new(Semaphore::new(MAX_READERS));
-    while let Some(message) = incoming.recv().await {
-        let asked = message.id;
-        if let ("auth.get", Some(id)) = (message.method.as_str(), asked)
-            && let Ok(reader) = Arc::clone(&readers).try_acquire_owned()
-        {
-            tokio::spawn(providers::tell_login(Arc::clone(&wire), Arc::clone(&shared), id, message, reader));
-            continue;
-        }
-        if let Err(why) = take(&message, &calls, &shared)
-            && let Some(id) = asked
-        {
-            let wire = Arc::clone(&wire);
-            tokio::spawn(async move { wire.reply(id, Err(why)).await });
+    while let Some(message) = inbox.next().await {
+        match message {
+            Incoming::Asked(asked) if asked.method == "auth.get" => {
+                match Arc::clone(&readers).try_acquire_owned() {
+                    Ok(reader) => {
+                        drop(tokio::spawn(providers::tell_login(Arc::clone(&shared), asked, reader)))
+                    }
+                    Err(_) => wire::answer(asked, Err("too many logins are being read".to_owned())),
+                }
+            }
+            Incoming::Asked(asked) => ask(asked, &calls),
+            Incoming::Told { method, params } => {
+                if let Err(error) = take(&method, &params, &calls, &shared) {
+                    tracing::debug!(method, error, "ignored a notification of the plugin host");
+                }
+            }
+            Incoming::Malformed(error) => {
+                tracing::warn!(%error, "the plugin host wrote a line that is no message");
+            }
         }
     }
 }
 
-fn take(message: &Incoming, calls: &Calls, shared: &Shared) -> Result<(), String> {
+/// Passes a tool's request for permission on to its call.
+fn ask(asked: Asked, calls: &Calls) {
+    match serde_json::from_str(asked.params.get()) {
+        Ok(Asking { call, wish }) => {
+            if let Some((Said::Ask { asked, .. }, why)) = hand(calls, &call, Said::Ask { asked, wish }) {
+                wire::answer(asked, Err(why.to_owned()));
+            }
+        }
+        Err(error) => wire::answer(asked, Err(error.to_string())),
+    }
+}
+
+fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<(), String> {
     let misfit = |error: serde_json::Error| error.to_string();
-    let params = message.params.get();
-    match (message.method.as_str(), message.id) {
-        ("tool.metadata", _) => {
-            let Progress { call, title, metadata } = serde_json::from_str(params).map_err(misfit)?;
+    match method {
+        "tool.metadata" => {
+            let Progress { call, title, metadata } = serde_json::from_str(params.get()).map_err(misfit)?;
             hand(calls, &call, Said::Progress { title, metadata })
+                .map_or(Ok(()), |(_, why)| Err(why.to_owned()))
         }
-        ("tool.ask", Some(id)) => {
-            let Asking { call, wish } = serde_json::from_str(params).map_err(misfit)?;
-            hand(calls, &call, Said::Ask { id, wish })
-        }
-        ("auth.get", _) => Err("too many logins are being read".to_owned()),
-        ("report", _) => {
-            let Complaint { plugin, place, message } = serde_json::from_str(params).map_err(misfit)?;
+        "report" => {
+            let Complaint { plugin, place, message } = serde_json::from_str(params.get()).map_err(misfit)?;
             shared.report(plugin, &format!("failed in {place}"), &message);
             Ok(())
         }
-        (method, _) => Err(format!("there is no method {method}")),
+        method => Err(format!("there is no method {method}")),
     }
 }
 
-fn hand(calls: &Calls, call: &str, said: Said) -> Result<(), String> {
+/// Queues a message of a tool for its call. Returns a message that cannot be queued, with the reason.
+fn hand(calls: &Calls, call: &str, said: Said) -> Option<(Said, &'static str)> {
     match lock(calls).get(call) {
-        Some(call) if call.try_send(said).is_ok() => Ok(()),
-        Some(_) => Err("it says more than anybody can look at".to_owned()),
-        None => Err("the call is over".to_owned()),
+        Some(call) => {
+            let unsent = call.try_send(said).err()?.into_inner();
+            Some((unsent, "the tool sends more messages than can be handled"))
+        }
+        None => Some((said, "the call is over")),
     }
 }
