@@ -36,16 +36,6 @@ pub enum Input<P, C> {
         /// What to do with it while a run is going on.
         delivery: Delivery,
     },
-    /// The run reports something for the transcript.
-    Report {
-        /// Which run says so.
-        run: Run,
-    },
-    /// The run is between steps and takes what joins there.
-    Join {
-        /// Which run says so.
-        run: Run,
-    },
     /// The run waits before it asks its model again.
     Retrying {
         /// Which run says so.
@@ -111,10 +101,6 @@ pub enum Effect<P, C> {
         /// The new run's number.
         run: Run,
     },
-    /// Put the report into the transcript.
-    Record,
-    /// Hand these prompts to the run. Empty is an answer too.
-    Joined(Vec<P>),
     /// Tell the runner to return.
     Cancel {
         /// Which run.
@@ -147,6 +133,13 @@ struct Active<P, C> {
     ended: Option<EndReason>,
     /// The run is closed, and it is being asked whether the turn goes on.
     consulting: bool,
+}
+
+impl<P, C> Active<P, C> {
+    /// Tells if `run` names this run and its runner has not ended.
+    fn speaks(&self, run: Run) -> bool {
+        self.run == run && self.ended.is_none()
+    }
 }
 
 /// A session's lifecycle.
@@ -191,18 +184,27 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         self.waiting.len()
     }
 
+    /// Tells if a report of this run belongs into the transcript: the run is active and its runner has not ended.
+    pub fn admits(&self, run: Run) -> bool {
+        self.active.as_ref().is_some_and(|active| active.speaks(run))
+    }
+
+    /// Takes the waiting prompts that join this run between two steps; none if it is stopping or over.
+    pub fn join(&mut self, run: Run) -> Vec<P> {
+        let may_join = |active: &&mut Active<P, C>| active.speaks(run) && active.stop.is_none();
+        let Some(active) = self.active.as_mut().filter(may_join) else { return Vec::new() };
+        let (steered, queued): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|(_, delivery)| *delivery == Delivery::Steer);
+        self.waiting = queued.into();
+        let joined: Vec<P> = steered.into_iter().map(|(prompt, _)| prompt).collect();
+        active.prompts.extend(joined.iter().cloned());
+        joined
+    }
+
     /// Advances by one input.
     pub fn step(&mut self, input: Input<P, C>) -> Vec<Effect<P, C>> {
         match input {
             Input::Prompt { prompt, delivery } => self.accept(prompt, delivery),
-            Input::Report { run } => {
-                if self.speaker(run).is_some() {
-                    vec![Effect::Record]
-                } else {
-                    Vec::new()
-                }
-            }
-            Input::Join { run } => vec![Effect::Joined(self.join(run))],
             Input::Retrying { run } => match self.speaker(run) {
                 Some(active) if active.stop.is_none() => {
                     active.retrying = true;
@@ -232,7 +234,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
 
     /// The active run, if `run` names it and its runner is still there to say something.
     fn speaker(&mut self, run: Run) -> Option<&mut Active<P, C>> {
-        self.active.as_mut().filter(|active| active.run == run && active.ended.is_none())
+        self.active.as_mut().filter(|active| active.speaks(run))
     }
 
     fn accept(&mut self, prompt: P, delivery: Delivery) -> Vec<Effect<P, C>> {
@@ -264,19 +266,6 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
             });
             effects.push(Effect::Start { run: self.runs, prompt });
         }
-    }
-
-    fn join(&mut self, run: Run) -> Vec<P> {
-        let Some(active) = self.active.as_mut().filter(|active| active.run == run) else { return Vec::new() };
-        if active.ended.is_some() || active.stop.is_some() {
-            return Vec::new();
-        }
-        let (steered, queued): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).partition(|(_, delivery)| *delivery == Delivery::Steer);
-        self.waiting = queued.into();
-        let joined: Vec<P> = steered.into_iter().map(|(prompt, _)| prompt).collect();
-        active.prompts.extend(joined.iter().cloned());
-        joined
     }
 
     fn adopt(&mut self, run: Run, child: C) -> Vec<Effect<P, C>> {

@@ -21,7 +21,7 @@ use super::{
     turn::{Call, ChildStarted, Resume, Signals, Turn},
 };
 use crate::{
-    lifecycle::{Effect, Input, Run},
+    lifecycle::{Effect, Input, Lifecycle, Run},
     limits::MAX_CALLS,
     ports::{ChildEnd, ChildSpec, Resolved},
     sessions::Submitted,
@@ -41,15 +41,20 @@ impl Actor {
         self.perform(effects.into()).await;
     }
 
-    /// Advances the lifecycle and keeps the count of waiting prompts.
+    /// Advances the lifecycle.
     pub(super) fn advance(
         &mut self,
         input: Input<MessageId, ChildWork>,
     ) -> Vec<Effect<MessageId, ChildWork>> {
+        self.counting(|life| life.step(input))
+    }
+
+    /// Changes the lifecycle and keeps the server's count of waiting prompts.
+    fn counting<T>(&mut self, change: impl FnOnce(&mut Lifecycle<MessageId, ChildWork>) -> T) -> T {
         let before = self.life.waiting();
-        let effects = self.life.step(input);
+        let changed = change(&mut self.life);
         self.shared().registry.count_waiting(before, self.life.waiting());
-        effects
+        changed
     }
 
     /// Carries out effects in order. What ends a turn ends up in one transaction.
@@ -94,8 +99,6 @@ impl Actor {
                     self.push_idle(reason);
                     after.push(After::Idle(reason));
                 }
-                // Asked for where the answer is used: see `said`.
-                Effect::Record | Effect::Joined(_) => {}
             }
         }
         self.flush().await;
@@ -308,7 +311,7 @@ impl Actor {
             AgentEvent::Resumed => return self.step(Input::Resumed { run }).await,
             _ => {}
         }
-        if !self.advance(Input::Report { run }).contains(&Effect::Record) {
+        if !self.life.admits(run) {
             return;
         }
         let event = match event {
@@ -362,11 +365,7 @@ impl Actor {
     }
 
     async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {
-        let joined = self.advance(Input::Join { run }).into_iter().find_map(|effect| match effect {
-            Effect::Joined(prompts) => Some(prompts),
-            _ => None,
-        });
-        let joined = joined.unwrap_or_default();
+        let joined = self.counting(|life| life.join(run));
         let mut last = None;
         for prompt in &joined {
             let resolved = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));
