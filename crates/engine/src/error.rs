@@ -1,8 +1,26 @@
 //! What can go wrong when the engine is asked for something.
 
+use std::fmt;
+
 use protocol::SessionId;
 
 use crate::ports::{self, Unresolved};
+
+/// The two kinds of requests, as errors name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    Permission,
+    Question,
+}
+
+impl fmt::Display for RequestKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Permission => "Permission",
+            Self::Question => "Question",
+        })
+    }
+}
 
 /// The engine's answer when it cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +37,9 @@ pub enum Error {
     /// There is no such request, or somebody answered it already.
     #[error("{kind} request not found: {id}; it may have been answered or withdrawn")]
     NoRequest {
-        /// Permission or question.
-        kind: &'static str,
-        /// Under which id.
+        /// The kind that the caller asked for.
+        kind: RequestKind,
+        /// The id that the caller asked for.
         id: String,
     },
     /// It cannot be done while a turn is running.

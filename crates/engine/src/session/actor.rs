@@ -27,7 +27,7 @@ use super::{
     turn::Resume,
 };
 use crate::{
-    Error,
+    Error, RequestKind,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
     ports::{self, Failure, Resolved, hooks::Next},
@@ -264,7 +264,7 @@ impl Actor {
 
     async fn answer(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
         reply: oneshot::Sender<Result<(), Error>>,

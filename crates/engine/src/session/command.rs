@@ -9,7 +9,7 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use crate::{Error, ports::Resolved, sessions::Submitted};
+use crate::{Error, RequestKind, ports::Resolved, sessions::Submitted};
 
 /// A command to a session actor. A dropped reply means that the session is gone.
 pub(crate) enum Command {
@@ -21,8 +21,7 @@ pub(crate) enum Command {
     Interrupt(oneshot::Sender<()>),
     /// Answer a request.
     Reply {
-        /// Permission or question.
-        kind: &'static str,
+        kind: RequestKind,
         /// Which.
         id: String,
         /// What the person said.

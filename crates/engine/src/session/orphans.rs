@@ -13,7 +13,7 @@ use protocol::{
 use tokio::time::Instant;
 
 use super::{actor::Actor, requests::resolution, turn::Resume};
-use crate::Error;
+use crate::{Error, RequestKind};
 
 /// A request whose turn is gone.
 pub(super) struct Orphan {
@@ -65,7 +65,7 @@ impl Actor {
     /// Stores the answer together with the wish to go on, and tells which prompt's turn does.
     pub(super) async fn answer_orphan(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
     ) -> Result<Option<MessageId>, Error> {

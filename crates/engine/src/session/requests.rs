@@ -11,7 +11,7 @@ use protocol::{
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{actor::Actor, command::Command, orphans::survivor, turn::Settled};
-use crate::Error;
+use crate::{Error, RequestKind};
 
 /// A request that waits for a person.
 pub(super) struct Pending {
@@ -87,7 +87,7 @@ impl Actor {
     /// what it allows for good and what else it settles.
     pub(super) async fn answer_request(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
     ) -> Result<(), Error> {
