@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use protocol::{
-    AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
+    AgentEvent, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts, SessionId,
     SessionStatus, TurnEnd,
     event::{CommandDone, PromptStarted},
     message::Origin,
@@ -133,11 +133,7 @@ impl Actor {
     fn push_started(&mut self, prompt: &MessageId) {
         let session_id = self.session.id.clone();
         let message_id = prompt.clone();
-        self.unsaved.push(EventBody::PromptStarted(PromptStarted {
-            session_id,
-            message_id,
-            extra: Extra::new(),
-        }));
+        self.unsaved.push(EventBody::PromptStarted(PromptStarted::new(session_id, message_id)));
     }
 
     fn start(&mut self, number: Run, prompt: MessageId) {
@@ -242,14 +238,9 @@ impl Actor {
     fn push_executed(&mut self, prompt: &MessageId) {
         let Some((name, arguments)) = self.commands.remove(prompt) else { return };
         let Some(message_id) = self.answer.clone() else { return };
-        let (session_id, extra) = (self.session.id.clone(), Extra::new());
-        self.unsaved.push(EventBody::CommandExecuted(CommandDone {
-            name,
-            session_id,
-            arguments,
-            message_id,
-            extra,
-        }));
+        let session_id = self.session.id.clone();
+        self.unsaved
+            .push(EventBody::CommandExecuted(CommandDone::new(name, session_id, arguments, message_id)));
     }
 
     pub(super) fn stop_child(&self, child: SessionId) {

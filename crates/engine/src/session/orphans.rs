@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use protocol::{
-    EventBody, Extra, Message, MessageId, MessageWithParts,
+    EventBody, Message, MessageId, MessageWithParts,
     agent_event::Answer,
     event::PromptQueued,
     prompt::Delivery,
@@ -85,8 +85,7 @@ impl Actor {
         let again = prompt.zip(resolved);
         if let Some((prompt, _)) = &again {
             let (session_id, message_id) = (self.session.id.clone(), prompt.clone());
-            let queued =
-                PromptQueued { session_id, message_id, delivery: Delivery::Queue, extra: Extra::new() };
+            let queued = PromptQueued::new(session_id, message_id, Delivery::Queue);
             self.unsaved.push(EventBody::PromptQueued(queued));
         }
         self.save(true).await?;

@@ -267,8 +267,8 @@ pub(super) fn resolution(request: &Request, answer: &Answer, saved: Vec<Approval
         (Request::Question(it), Answer::Withdrawn) => Some(dismissed(it, Some(true))),
         (Request::Question(it), Answer::Answers(answers)) => {
             let (session_id, request_id) = (it.session_id.clone(), it.id.clone());
-            let (answers, extra) = (answers.clone(), Extra::new());
-            Some(EventBody::QuestionReplied(QuestionAnswered { session_id, request_id, answers, extra }))
+            let answers = answers.clone();
+            Some(EventBody::QuestionReplied(QuestionAnswered::new(session_id, request_id, answers)))
         }
         _ => None,
     }
@@ -281,18 +281,10 @@ fn replied(
     saved: Vec<Approval>,
 ) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    let extra = Extra::new();
-    EventBody::PermissionReplied(PermissionAnswered {
-        session_id,
-        request_id,
-        reply,
-        unanswered,
-        saved,
-        extra,
-    })
+    EventBody::PermissionReplied(PermissionAnswered::new(session_id, request_id, reply, unanswered, saved))
 }
 
 fn dismissed(request: &QuestionRequest, unanswered: Option<bool>) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    EventBody::QuestionRejected(QuestionDismissed { session_id, request_id, unanswered, extra: Extra::new() })
+    EventBody::QuestionRejected(QuestionDismissed::new(session_id, request_id, unanswered))
 }
