@@ -1,22 +1,23 @@
 //! The plugins of a directory: which of them may run, the host they run in, and what they bring along.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use ::agents::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 use ::plugins::{
     Chain, Link,
-    host::{Context, Desk, Host, Limits, Logins, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
+    host::{Host, Limits, Logins, Member, Reporter, Runtime},
 };
 use engine::{
     bus::Place,
-    ports::hooks::{Hooks, NoHooks},
+    ports::{
+        Tools,
+        hooks::{Hooks, NoHooks},
+    },
 };
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::FutureExt;
 use protocol::{
     EventBody, Extra, MessageError,
     config::{Config, Plugin},
     event::SessionFailed,
-    part::FilePart,
 };
 use serde_json::json;
 use server::project::Projects;
@@ -122,11 +123,8 @@ impl Plugins {
     }
 
     /// The plugins, as tools of the native loop.
-    pub(super) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
-        let host = self.host.clone()?;
-        let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let (directory, worktree) = (shown(&settings.site.directory), shown(&settings.site.worktree));
-        Some(Arc::new(Brought { host, directory, worktree }))
+    pub(super) fn tools(&self) -> Option<Arc<dyn Tools>> {
+        Some(Arc::new(self.host.clone()?))
     }
 
     /// Lets plugins say goodbye.
@@ -207,74 +205,4 @@ pub(super) fn complain(announcer: &Announcer, place: &Place, text: &str) {
     let failed =
         SessionFailed { session_id: None, error: Some(MessageError::unknown(text)), extra: Extra::new() };
     announcer.bus.publish(Some(place), &announcer.mint.event(EventBody::SessionError(failed)));
-}
-
-/// The tools of plugins in the hands of the native loop.
-struct Brought {
-    host: Host,
-    directory: String,
-    worktree: String,
-}
-
-impl fmt::Debug for Brought {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.host.fmt(out)
-    }
-}
-
-impl Toolbox for Brought {
-    fn tools(&self) -> Vec<BroughtTool> {
-        let tool = |about: ::plugins::host::About| BroughtTool {
-            id: about.id,
-            description: about.description,
-            schema: about.parameters,
-        };
-        self.host.tools().into_iter().map(tool).collect()
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: BroughtCall,
-        counter: &'a dyn Counter,
-    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
-        let context = Context {
-            session_id: call.session,
-            message_id: call.message,
-            agent: call.agent,
-            call_id: call.call,
-            directory: self.directory.clone(),
-            worktree: self.worktree.clone(),
-        };
-        let call = ToolCall { id: call.id, args: call.input, context };
-        async move { self.host.call(call, &Here(counter)).await.map(output) }.boxed()
-    }
-}
-
-fn output(outcome: Outcome) -> BroughtOutput {
-    let attachments = outcome.attachments.into_iter().map(|attachment| FilePart {
-        mime: attachment.mime,
-        filename: attachment.filename,
-        url: attachment.url,
-        source: None,
-        extra: Extra::new(),
-    });
-    BroughtOutput {
-        title: outcome.title,
-        text: outcome.output,
-        metadata: outcome.metadata,
-        attachments: attachments.collect(),
-    }
-}
-
-/// Where a plugin's tool is called, in its own words.
-struct Here<'a>(&'a dyn Counter);
-
-impl Desk for Here<'_> {
-    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
-        self.0.progress(title, metadata)
-    }
-
-    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>> {
-        self.0.permission(wish.permission, wish.patterns, wish.always, wish.metadata)
-    }
 }

@@ -198,7 +198,7 @@ fn roster(
     let model = providers::default_model(&settings.loaded.config, default, &models, &external);
     let options =
         options::native(ground, settings, shown.agents.clone(), &models, &external, shown.hidden.clone());
-    let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
+    let tools = native::ToolOptions { plugins: plugins.tools(), ..options.tools };
     let options = native::Options { mcp: mcp.clone(), tools, providers: shown.providers.clone(), ..options };
     let native = Native::new(models.clone(), ground.clock.clone(), ground.random.clone(), options);
     let about = Arc::clone(settings);

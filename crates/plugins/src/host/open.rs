@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::ports::hooks::HookPoint;
+use engine::ports::{HookPoint, ToolInfo};
 use protocol::login::LoginMethod;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Companion, Pipes};
 
 use super::install::{self, Package};
-use super::tool::{self, About, Calls};
+use super::tool::{self, Calls};
 use super::wire::{Failure, Wire};
 use super::{Shared, runtime};
 
@@ -60,7 +60,7 @@ pub(super) enum Unopened {
 pub(super) struct Abilities {
     hooks: HashSet<String>,
     #[serde(default)]
-    tools: Vec<About>,
+    tools: Vec<ToolInfo>,
     /// Providers whose models it lists.
     #[serde(default)]
     pub(super) models: HashSet<String>,
@@ -97,7 +97,7 @@ impl Running {
     }
 
     /// The tools, each with the number of its plugin. Of two with one name, the later plugin's counts.
-    pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &About)> {
+    pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &ToolInfo)> {
         self.able().flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
     }
 

@@ -1,12 +1,14 @@
 //! The tools that plugins bring along.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use futures::future::BoxFuture;
+use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
+use futures::future::{BoxFuture, FutureExt};
+use protocol::part::FilePart;
 use protocol::{Extra, MessageId, SessionId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -19,100 +21,60 @@ const MAX_SAID: usize = 64;
 /// Logins that are read at the same time.
 const MAX_READERS: usize = 16;
 
-/// What a model is told about a tool.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct About {
-    /// What it is called by.
-    pub id: String,
-    /// When and how to use it.
-    pub description: String,
-    /// JSON Schema of its input.
-    pub parameters: Value,
+/// A call, as the process expects it.
+#[derive(Serialize)]
+struct Made<'a> {
+    plugin: usize,
+    id: &'a str,
+    args: &'a Extra,
+    context: Context<'a>,
 }
 
-/// One call of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ToolCall {
-    /// The tool.
-    pub id: String,
-    /// What it is called with.
-    pub args: Extra,
-    /// Where it is called.
-    pub context: Context,
-}
-
-/// What a tool is told about where it is called.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Context {
-    /// The session.
+#[derive(Serialize)]
+struct Context<'a> {
     #[serde(rename = "sessionID")]
-    pub session_id: SessionId,
-    /// The message with the call.
+    session_id: &'a SessionId,
     #[serde(rename = "messageID")]
-    pub message_id: MessageId,
-    /// The agent that calls.
-    pub agent: String,
-    /// The model's id of the call.
+    message_id: &'a MessageId,
+    agent: &'a str,
     #[serde(rename = "callID")]
-    pub call_id: String,
-    /// The session's directory.
-    pub directory: String,
-    /// The root of its repository.
-    pub worktree: String,
+    call_id: &'a str,
+    directory: Cow<'a, str>,
+    worktree: Cow<'a, str>,
 }
 
-/// What came of a call.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Outcome {
-    /// For people.
+/// A result, as the process returns it.
+#[derive(Deserialize)]
+struct Outcome {
     #[serde(default)]
-    pub title: Option<String>,
-    /// For the model.
+    title: Option<String>,
     #[serde(default)]
-    pub output: String,
-    /// Facts for clients.
+    output: String,
     #[serde(default)]
-    pub metadata: Extra,
-    /// Pictures and documents, for both.
+    metadata: Extra,
     #[serde(default)]
-    pub attachments: Vec<Attachment>,
+    attachments: Vec<Attachment>,
 }
 
-/// A picture or a document.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Attachment {
-    /// What it is.
-    pub mime: String,
-    /// Where it is, or itself.
-    pub url: String,
-    /// What it is called.
+#[derive(Deserialize)]
+struct Attachment {
+    mime: String,
+    url: String,
     #[serde(default)]
-    pub filename: Option<String>,
+    filename: Option<String>,
 }
 
-/// What a tool asks a person for.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Wish {
-    /// Which permission it needs.
-    pub permission: String,
-    /// What it needs it for.
-    #[serde(default)]
-    pub patterns: Vec<String>,
-    /// What a reply of `always` allows from then on.
-    #[serde(default)]
-    pub always: Vec<String>,
-    /// For showing it well.
-    #[serde(default)]
-    pub metadata: Extra,
-}
-
-/// Where a tool's call was made, and what it may want there before it is done.
-pub trait Desk: Send + Sync {
-    /// Shows how far it got.
-    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()>;
-
-    /// Gets a permission, or the reason why not.
-    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>>;
+impl From<Outcome> for ToolOutput {
+    fn from(Outcome { title, output, metadata, attachments }: Outcome) -> Self {
+        let file = |Attachment { mime, url, filename }: Attachment| FilePart {
+            mime,
+            filename,
+            url,
+            source: None,
+            extra: Extra::new(),
+        };
+        Self { title, text: output, metadata, attachments: attachments.into_iter().map(file).collect() }
+    }
 }
 
 /// The calls that are being made, by the model's ids of them.
@@ -122,7 +84,7 @@ pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<Said>>>;
 #[derive(Debug)]
 pub(super) enum Said {
     Progress { title: Option<String>, metadata: Extra },
-    Ask { asked: Asked, wish: Wish },
+    Ask { asked: Asked, needed: ToolPermission },
 }
 
 #[derive(Deserialize)]
@@ -138,7 +100,7 @@ struct Progress {
 struct Asking {
     call: String,
     #[serde(flatten)]
-    wish: Wish,
+    needed: ToolPermission,
 }
 
 #[derive(Deserialize)]
@@ -150,39 +112,50 @@ struct Complaint {
     message: String,
 }
 
-#[derive(Serialize)]
-struct Made<'a> {
-    plugin: usize,
-    #[serde(flatten)]
-    call: &'a ToolCall,
-}
-
-impl Host {
-    /// The tools there are at this moment. Of two with one name, the later plugin's counts.
-    pub fn tools(&self) -> Vec<About> {
+impl Tools for Host {
+    /// Of two tools with one name, lists the later plugin's. Lists none while the process is down.
+    fn list(&self) -> Vec<ToolInfo> {
         let Some(running) = self.0.shared.running() else { return Vec::new() };
         let by_name: BTreeMap<_, _> = running.tools().map(|(_, about)| (&about.id, about)).collect();
         by_name.into_values().cloned().collect()
     }
 
-    /// Calls a tool. Dropping the future tells the tool to stop.
-    pub async fn call(&self, call: ToolCall, desk: &dyn Desk) -> Result<Outcome, String> {
+    fn call<'a>(
+        &'a self,
+        call: ToolCall,
+        caller: &'a dyn ToolCaller,
+    ) -> BoxFuture<'a, Result<ToolOutput, String>> {
+        async move { self.call_tool(&call, caller).await.map(ToolOutput::from) }.boxed()
+    }
+}
+
+impl Host {
+    async fn call_tool(&self, call: &ToolCall, caller: &dyn ToolCaller) -> Result<Outcome, String> {
+        let settings = &self.0.shared.settings;
         let gone = || "the plugin host is not there; it may be back in a moment".to_owned();
         let running = self.0.shared.running().ok_or_else(gone)?;
         let owner = running.tools().filter(|(_, about)| about.id == call.id).last();
         let plugin =
             owner.map(|(plugin, _)| plugin).ok_or_else(|| format!("there is no tool {}", call.id))?;
         let (said, saying) = mpsc::channel(MAX_SAID);
-        let _going = Going::new(&running.calls, &call.context.call_id, said);
-        let limit = self.0.shared.settings.limits.tool;
-        let made = Made { plugin, call: &call };
-        let answer = timeout(limit, attended(&running, &made, saying, desk)).await;
+        let _going = Going::new(&running.calls, &call.call, said);
+        let context = Context {
+            session_id: &call.session,
+            message_id: &call.message,
+            agent: &call.agent,
+            call_id: &call.call,
+            directory: settings.directory.to_string_lossy(),
+            worktree: settings.worktree.to_string_lossy(),
+        };
+        let made = Made { plugin, id: &call.id, args: &call.args, context };
+        let limit = settings.limits.tool;
+        let answer = timeout(limit, attended(&running, &made, saying, caller)).await;
         let answer = answer.map_err(|_| format!("it takes longer than {} s", limit.as_secs()))?;
         let answer = answer.map_err(|failure| match failure {
             Failure::Gone => "the plugin host has died meanwhile".to_owned(),
             failure => failure.to_string(),
         })?;
-        serde_json::from_str(&answer).map_err(|error| format!("its result has the wrong shape: {error}"))
+        serde_json::from_str(answer.get()).map_err(|error| format!("its result has the wrong shape: {error}"))
     }
 }
 
@@ -191,18 +164,20 @@ async fn attended(
     running: &Running,
     made: &Made<'_>,
     mut saying: mpsc::Receiver<Said>,
-    desk: &dyn Desk,
-) -> Result<String, Failure> {
+    caller: &dyn ToolCaller,
+) -> Result<Raw, Failure> {
     let answer = running.wire.call("tool", made);
     tokio::pin!(answer);
     loop {
         tokio::select! {
             biased;
             Some(said) = saying.recv() => match said {
-                Said::Progress { title, metadata } => desk.progress(title, metadata).await,
-                Said::Ask { asked, wish } => wire::answer(asked, desk.ask(wish).await.map(|()| true.into())),
+                Said::Progress { title, metadata } => caller.progress(title, metadata).await,
+                Said::Ask { asked, needed } => {
+                    wire::answer(asked, caller.permission(needed).await.map(|()| true.into()));
+                }
             },
-            answer = &mut answer => return answer.map(|answer| answer.get().to_owned()),
+            answer = &mut answer => return answer,
         }
     }
 }
@@ -256,8 +231,8 @@ pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shar
 /// Passes a tool's request for permission on to its call.
 fn ask(asked: Asked, calls: &Calls) {
     match serde_json::from_str(asked.params.get()) {
-        Ok(Asking { call, wish }) => {
-            if let Some((Said::Ask { asked, .. }, why)) = hand(calls, &call, Said::Ask { asked, wish }) {
+        Ok(Asking { call, needed }) => {
+            if let Some((Said::Ask { asked, .. }, why)) = hand(calls, &call, Said::Ask { asked, needed }) {
                 wire::answer(asked, Err(why.to_owned()));
             }
         }

@@ -1,12 +1,10 @@
-//! Tools that somebody else brings along, such as a plugin. They have their names to themselves: one that is called like
-//! a tool of ours takes its place.
+//! Tools that plugins provide. One that has the name of a built-in tool takes its place.
 
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 use futures::future::{BoxFuture, FutureExt};
-use protocol::part::FilePart;
-use protocol::{Extra, MessageId, SessionId};
+use protocol::{Extra, MessageId};
 use serde_json::Value;
 
 use super::{Call, Failure, Output, Tool};
@@ -15,92 +13,23 @@ use crate::native::permission::{Pattern, Wish};
 /// The longest name that providers take.
 const MAX_NAME: usize = 64;
 
-/// Whoever brings tools along.
-pub trait Toolbox: Debug + Send + Sync {
-    /// What there is at this moment.
-    fn tools(&self) -> Vec<BroughtTool>;
-
-    /// Calls one of them. It is dropped when the turn is stopped.
-    fn call<'a>(
-        &'a self,
-        call: BroughtCall,
-        counter: &'a dyn Counter,
-    ) -> BoxFuture<'a, Result<BroughtOutput, String>>;
-}
-
-/// A tool that is brought along.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BroughtTool {
-    /// What the model calls it by, and the permission that hides it.
-    pub id: String,
-    /// When and how to use it.
-    pub description: String,
-    /// JSON Schema of its input.
-    pub schema: Value,
-}
-
-/// One call of such a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BroughtCall {
-    /// The tool.
-    pub id: String,
-    /// What it is called with.
-    pub input: Extra,
-    /// The session.
-    pub session: SessionId,
-    /// The message with the call.
-    pub message: MessageId,
-    /// The agent that calls.
-    pub agent: String,
-    /// The model's id of the call.
-    pub call: String,
-}
-
-/// What came of it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct BroughtOutput {
-    /// For people.
-    pub title: Option<String>,
-    /// For the model.
-    pub text: String,
-    /// Facts for clients.
-    pub metadata: Extra,
-    /// Pictures and documents, for both.
-    pub attachments: Vec<FilePart>,
-}
-
-/// What such a tool may want before it is done.
-pub trait Counter: Send + Sync {
-    /// Shows how far it got.
-    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()>;
-
-    /// Gets a permission for all of these, or the reason why not.
-    fn permission(
-        &self,
-        permission: String,
-        patterns: Vec<String>,
-        always: Vec<String>,
-        metadata: Extra,
-    ) -> BoxFuture<'_, Result<(), String>>;
-}
-
-/// A tool in the loop's hands.
+/// A tool of a plugin, as the native loop knows tools.
 struct Brought {
-    about: BroughtTool,
-    toolbox: Arc<dyn Toolbox>,
+    about: ToolInfo,
+    tools: Arc<dyn Tools>,
 }
 
-/// The tools of a box. What has no name that providers take is left out.
-pub(super) fn all(toolbox: &Arc<dyn Toolbox>) -> Vec<Box<dyn Tool>> {
-    let usable = |about: &BroughtTool| {
+/// The tools of plugins, without those whose names providers do not accept.
+pub(super) fn all(tools: &Arc<dyn Tools>) -> Vec<Box<dyn Tool>> {
+    let usable = |about: &ToolInfo| {
         let usable = is_name(&about.id);
         if !usable {
             tracing::warn!(tool = about.id, "a tool has a name that providers do not take");
         }
         usable
     };
-    let tools = toolbox.tools().into_iter().filter(usable);
-    tools.map(|about| Box::new(Brought { about, toolbox: Arc::clone(toolbox) }) as Box<dyn Tool>).collect()
+    let listed = tools.list().into_iter().filter(usable);
+    listed.map(|about| Box::new(Brought { about, tools: Arc::clone(tools) }) as Box<dyn Tool>).collect()
 }
 
 fn is_name(id: &str) -> bool {
@@ -118,7 +47,7 @@ impl Tool for Brought {
     }
 
     fn schema(&self) -> Value {
-        self.about.schema.clone()
+        self.about.parameters.clone()
     }
 
     /// The tool knows best.
@@ -128,23 +57,23 @@ impl Tool for Brought {
 
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
-            let made = BroughtCall {
+            let made = ToolCall {
                 id: self.about.id.clone(),
-                input: call.input.clone(),
+                args: call.input.clone(),
                 session: call.turn.session.id.clone(),
                 message: message(call).await?,
                 agent: call.turn.agent.clone(),
                 call: call.id.to_owned(),
             };
-            let counter = Here { call, refusal: Mutex::default() };
+            let caller = Here { call, refusal: Mutex::default() };
             let around = call.changes.around().await;
             let result = tokio::select! {
                 biased;
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
-                result = self.toolbox.call(made, &counter) => result.map_err(Failure::Error),
+                result = self.tools.call(made, &caller) => result.map_err(Failure::Error),
             };
             call.changes.settle(around).await;
-            let refusal = counter.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let refusal = caller.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
                 // A tool that gives up because a person refused has not failed.
@@ -157,8 +86,8 @@ impl Tool for Brought {
 }
 
 impl Brought {
-    fn output(&self, output: BroughtOutput) -> Output {
-        let BroughtOutput { title, text, metadata, attachments } = output;
+    fn output(&self, output: ToolOutput) -> Output {
+        let ToolOutput { title, text, metadata, attachments } = output;
         Output { title: title.unwrap_or_else(|| self.about.id.clone()), text, metadata, attachments }
     }
 }
@@ -177,19 +106,14 @@ struct Here<'a> {
     refusal: Mutex<Option<Failure>>,
 }
 
-impl Counter for Here<'_> {
+impl ToolCaller for Here<'_> {
     fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
         self.call.progress(title, metadata).boxed()
     }
 
-    fn permission(
-        &self,
-        permission: String,
-        patterns: Vec<String>,
-        always: Vec<String>,
-        metadata: Extra,
-    ) -> BoxFuture<'_, Result<(), String>> {
+    fn permission(&self, needed: ToolPermission) -> BoxFuture<'_, Result<(), String>> {
         async move {
+            let ToolPermission { permission, patterns, always, metadata } = needed;
             let patterns = patterns.into_iter().map(Pattern::plain).collect();
             let wish = Wish { permission: permission.into(), patterns, always, metadata };
             let got = self.call.permissions.get(self.call.turn, wish, Some(self.call.id)).await;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::ports::Tools;
 use workspace::files::Closed;
 use workspace::output::{Limits, Shelf};
 use workspace::process::Support;
 
-use super::{SandboxOptions, Toolbox};
+use super::SandboxOptions;
 
 /// How tools behave beyond what their input says.
 #[derive(Debug, Clone)]
@@ -27,8 +28,8 @@ pub struct ToolOptions {
     /// How far the kernel can restrict commands. Where it cannot seal them, no command runs without a question only
     /// because the built-in rules allow it.
     pub kernel: Support,
-    /// Who else brings tools along, and takes the place of ours with them.
-    pub toolbox: Option<Arc<dyn Toolbox>>,
+    /// The tools of plugins, which take the place of built-in tools with the same name.
+    pub plugins: Option<Arc<dyn Tools>>,
 }
 
 /// Instructions for a kind of work, to be read when there is such work.
@@ -52,7 +53,7 @@ impl Default for ToolOptions {
             private_addresses: false,
             sandbox: None,
             kernel: Support::probe(),
-            toolbox: None,
+            plugins: None,
         }
     }
 }
