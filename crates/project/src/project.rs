@@ -187,7 +187,7 @@ fn roster(
     let model = providers::default_model(&settings.loaded.config, default);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
     let options = options::native(services, settings, agents, &models, &external, hidden);
-    let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
+    let tools = native::ToolOptions { plugins: plugins.tools(), ..options.tools };
     let options =
         native::Options { mcp: mcp.clone(), tools, providers: instance.providers.clone(), ..options };
     let native = Native::new(models.clone(), services.clock.clone(), services.random.clone(), options);

@@ -43,7 +43,6 @@ use super::gate::Gate;
 use super::permission::Permissions;
 
 pub(super) use bench::{Bench, Fate, Setting};
-pub use brought::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};

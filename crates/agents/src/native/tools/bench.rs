@@ -111,8 +111,8 @@ impl Bench {
         let mut tools = all(agents, skills);
         let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
-        if let Some(toolbox) = &options.toolbox {
-            let brought = brought::all(toolbox);
+        if let Some(plugins) = &options.plugins {
+            let brought = brought::all(plugins);
             let taken: HashSet<&str> = brought.iter().map(|tool| tool.name()).collect();
             own.extend(taken.iter().map(|name| (*name).to_owned()));
             tools.retain(|tool| tool.name() == invalid::NAME || !taken.contains(tool.name()));
