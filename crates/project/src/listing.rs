@@ -8,7 +8,6 @@ use llm::{
 };
 use protocol::{
     Extra, Rest,
-    message::ModelRef,
     number::Number,
     provider::{
         CacheCost, Capabilities, CostTier, Interleaved, Modalities, Model, ModelApi, ModelCost, ModelLimit,

@@ -14,11 +14,7 @@ use engine::{
     },
 };
 use futures::future::FutureExt;
-use protocol::{
-    Extra,
-    config::{Config, Plugin},
-    event::SessionFailed,
-};
+use protocol::config::{Config, Plugin};
 use serde_json::json;
 use server::project::Projects;
 use store::files::{
@@ -197,12 +193,4 @@ fn limits(config: &Config) -> Limits {
     // The hook chain has the same timeout, so a longer one would have no effect.
     let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
     Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
-}
-
-/// Tells people in a directory that something is wrong with its plugins.
-pub(super) fn complain(announcer: &Announcer, place: &Place, text: &str) {
-    tracing::warn!("{text}");
-    let failed =
-        SessionFailed { session_id: None, error: Some(MessageError::unknown(text)), extra: Extra::new() };
-    announcer.bus.publish(Some(place), &announcer.mint.event(EventBody::SessionError(failed)));
 }
