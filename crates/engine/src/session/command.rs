@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// More is allowed for good than before: look what no longer has to wait.
     Reconsider,
     /// Change the session.
-    Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
+    Update(Box<SessionPatch>, oneshot::Sender<Result<Session, Error>>),
     /// Stop or resume going on by itself.
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
