@@ -4,7 +4,7 @@ const REMARKS = {
   error_400: "OpenCode's first pair comes before the message is closed",
   error_401: "the same",
   error_500_forever: "the same, after five retries",
-  stall: "aborted by the test; by itself Baton gives up after two minutes of silence and tries again",
+  stall: "aborted by the test; by itself Baton gives up after five minutes of silence and tries again",
   stall_once: "aborted by the test; by itself Baton gives up after five minutes and tries again",
   long_tool: "aborted by the test",
   abort: "OpenCode: two pairs for the abort, one for the abort of an idle session, one for the prompt",

@@ -12,8 +12,8 @@ pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
 ///
 /// The outer future covers everything up to the response headers, so that a refused call (a bad key, a rate
 /// limit) is an error of the call and not of the stream. An error inside the stream is its last item.
-/// Implementations do not retry: that belongs to the caller, which can show the wait. One that goes over the
-/// network keeps the deadlines of its waits, because only it can tell a keep-alive from a word.
+/// Implementations do not retry: that belongs to the caller, which can show the wait. They end a wait that takes too long
+/// with [`Error::Stalled`]: only they can tell a keep-alive from a word, so callers set no deadlines of their own.
 pub trait Model: Send + Sync {
     /// Whether there is a model of this name, as far as can be told without asking the provider.
     fn knows(&self, model: &str) -> bool;
@@ -22,11 +22,6 @@ pub trait Model: Send + Sync {
     fn about(&self, model: &str) -> Option<&catalogue::Model> {
         let _ = model;
         None
-    }
-
-    /// Whether it ends waits that take too long by itself. Who calls one that does not has to do it.
-    fn keeps_deadlines(&self) -> bool {
-        false
     }
 
     /// Starts one call.

@@ -183,7 +183,8 @@ fn roster(
 ) -> (Roster, Native) {
     let default = providers.default_choice();
     let mut models = providers.into_models(&services.client);
-    models.insert(demo::PROVIDER.to_owned(), services.demo.clone());
+    let demo = services.demo.clone().with_deadlines(settings.resolved.deadlines);
+    models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
     let model = providers::default_model(&settings.loaded.config, default, &models, &external);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
     let options = options::native(services, settings, agents, &models, &external, hidden);
@@ -202,7 +203,7 @@ fn roster(
         missing,
         runner: Arc::new(native.clone()),
         external,
-        continuation: options::continuation(&settings.loaded.config),
+        continuation: settings.resolved.continuation.clone(),
     };
     (roster, native)
 }

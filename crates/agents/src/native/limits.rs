@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-/// From asking a model that keeps no deadlines of its own to its first sign of life.
-pub const FIRST_CHUNK: Duration = Duration::from_mins(5);
-
-/// From one sign of life to the next. Only what says something counts; a provider's keep-alives do not.
-pub const NEXT_CHUNK: Duration = Duration::from_mins(2);
-
 /// How often a step is tried again after a transient failure.
 pub const RETRIES: u32 = 5;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use protocol::agent::Agent;
-use protocol::config::{Budget, Compaction, Limits};
+use protocol::config::{Budget, Compaction};
 use protocol::message::ModelRef;
 use protocol::provider::Provider;
 
@@ -28,8 +28,10 @@ pub struct Options {
     pub compaction: Compaction,
     /// What may be used.
     pub budget: Budget,
-    /// Bounds of waits and repetitions that are not the defaults in [`limits`](super::limits).
-    pub limits: Limits,
+    /// Retries of a step after transient failures; the default is [`RETRIES`](super::limits::RETRIES).
+    pub retries: u32,
+    /// Steps of one turn, for agents without a limit of their own; the default is [`STEPS`](super::limits::STEPS).
+    pub steps: u32,
     /// Largest attachment that is not text, in characters of its text form; at most [`ATTACHMENT`](super::limits::ATTACHMENT).
     pub attachment: usize,
     /// How deep subagents may nest; 0 for none at all.
@@ -56,7 +58,8 @@ impl Default for Options {
             instructions: Arc::new(Vec::new()),
             compaction: Compaction::default(),
             budget: Budget::default(),
-            limits: Limits::default(),
+            retries: limits::RETRIES,
+            steps: limits::STEPS,
             attachment: limits::ATTACHMENT,
             subagent_depth: 1,
             continue_on_deny: false,
@@ -76,7 +79,8 @@ impl fmt::Debug for Options {
             .field("small_model", &self.small_model)
             .field("compaction", &self.compaction)
             .field("budget", &self.budget)
-            .field("limits", &self.limits)
+            .field("retries", &self.retries)
+            .field("steps", &self.steps)
             .field("attachment", &self.attachment)
             .field("subagent_depth", &self.subagent_depth)
             .field("continue_on_deny", &self.continue_on_deny)
