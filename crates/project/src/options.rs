@@ -55,6 +55,7 @@ pub(crate) fn native(
             skills: skills(settings),
             closed: services.closed.clone(),
             private_addresses: resolved.private_addresses,
+            command: resolved.command,
             sandbox: resolved.sandbox.clone(),
             kernel: Support::probe(),
             toolbox: None,

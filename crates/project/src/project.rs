@@ -95,12 +95,11 @@ impl Project {
         let providers = providers::find(&settings, patches);
         let (config, directory) = (&settings.loaded.config, settings.site.directory.to_string_lossy());
         let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
-        let mcp = match same {
-            Some(before) => before.mcp.clone(),
-            None => {
-                let hidden = hidden::from_commands(&settings, &providers);
-                mcp::servers(&services.announcer, &directory, config, hidden).await
-            }
+        let mcp = if let Some(before) = same {
+            before.mcp.clone()
+        } else {
+            let hidden = hidden::from_commands(&settings, &providers);
+            mcp::servers(&services.announcer, &directory, config, hidden).await
         };
         let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
             Some(before) => before.roster.external.clone(),

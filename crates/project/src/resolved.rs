@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use ::agents::native::{self, SandboxOptions};
+use ::agents::native::{self, CompactionOptions, SandboxOptions};
 use ::plugins::host;
 use engine::{lifecycle::continuation::Policy, limits::Limits};
 use llm::Deadlines;
-use protocol::config::{Budget, Compaction, Config, Positive, Sandbox, SandboxMode, ToolOutput};
+use protocol::config::{Budget, Config, Positive, Sandbox, SandboxMode, ToolOutput};
 use workspace::{output, process::Support};
 
 /// A configured wait is cut to this time, so that adding it to any instant does not overflow.
@@ -19,6 +19,7 @@ const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365);
 
 /// The values that the runtime uses. Optional keys of the configuration are resolved here and nowhere else.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own in the configuration")]
 pub struct ResolvedConfig {
     /// The limits of the engine.
     pub engine: Limits,
@@ -29,7 +30,9 @@ pub struct ResolvedConfig {
     pub(crate) steps: u32,
     pub(crate) continuation: Policy,
     pub(crate) budget: Budget,
-    pub(crate) compaction: Compaction,
+    pub(crate) compaction: CompactionOptions,
+    /// The timeout of a command for which the model sets none.
+    pub(crate) command: Duration,
     /// The sandbox of commands; none if they may do what the user may.
     pub(crate) sandbox: Option<SandboxOptions>,
     pub(crate) output: output::Limits,
@@ -55,7 +58,8 @@ impl ResolvedConfig {
             steps: limits.steps.map_or(native::limits::STEPS, NonZeroU32::get),
             continuation: continuation(config),
             budget: config.budget.clone().unwrap_or_default(),
-            compaction: config.compaction.clone().unwrap_or_default(),
+            compaction: compaction(config),
+            command: limits.command_seconds.map_or(native::limits::COMMAND, Positive::seconds),
             sandbox: config.sandbox.and_then(sandbox),
             output: output_limits(config.tool_output.as_ref()),
             attachment: attachment(config),
@@ -96,6 +100,18 @@ fn hooks(written: Option<Positive>) -> host::Limits {
     // The hook chain has the same timeout, so a longer one would have no effect.
     let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
     host::Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
+}
+
+fn compaction(config: &Config) -> CompactionOptions {
+    let written = config.compaction.clone().unwrap_or_default();
+    let usual = CompactionOptions::default();
+    CompactionOptions {
+        auto: written.auto.unwrap_or(usual.auto),
+        prune: written.prune.unwrap_or(usual.prune),
+        tail_turns: written.tail_turns,
+        preserve_recent_tokens: written.preserve_recent_tokens,
+        reserved: written.reserved,
+    }
 }
 
 /// Open todos continue a turn unless the configuration switches that off.
@@ -167,6 +183,7 @@ mod tests {
         assert_eq!(plain.deadlines, Deadlines::default());
         assert_eq!(plain.hooks, host::Limits::default());
         assert_eq!(plain.sandbox, None);
+        assert_eq!((plain.command, plain.compaction.auto), (native::limits::COMMAND, true));
         assert!(plain.snapshots && plain.continuation.todos);
         assert!(!plain.auto_commit && !plain.continue_on_deny && !plain.private_addresses);
     }
@@ -176,10 +193,11 @@ mod tests {
         let config = resolved(json!({
             "limits": {
                 "request_seconds": 2, "shutdown_seconds": 1e300, "first_chunk_seconds": 1.5, "next_chunk_seconds": 3,
-                "retries": 0, "steps": 7, "hook_seconds": 4,
+                "retries": 0, "steps": 7, "hook_seconds": 4, "command_seconds": 8,
             },
             "continuation": { "enabled": false, "minutes": 2 },
             "tool_output": { "max_lines": 9 },
+            "compaction": { "auto": false, "reserved": 5 },
             "snapshot": false,
         }));
         assert_eq!((config.engine.request, config.engine.shutdown), (Duration::from_secs(2), LONGEST_WAIT));
@@ -193,6 +211,8 @@ mod tests {
         );
         assert_eq!((config.continuation.todos, config.continuation.time), (false, Duration::from_mins(2)));
         assert_eq!((config.output.lines, config.output.bytes), (9, output::Limits::default().bytes));
+        assert_eq!((config.compaction.auto, config.compaction.reserved), (false, Some(5)));
+        assert_eq!(config.command, Duration::from_secs(8));
         assert!(!config.snapshots);
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use protocol::agent::Agent;
-use protocol::config::{Budget, Compaction};
+use protocol::config::Budget;
 use protocol::message::ModelRef;
 use protocol::provider::Provider;
 
@@ -25,7 +25,7 @@ pub struct Options {
     /// What people want every agent to know.
     pub instructions: Arc<dyn Instructions>,
     /// When and how a long conversation is summarised.
-    pub compaction: Compaction,
+    pub compaction: CompactionOptions,
     /// What may be used.
     pub budget: Budget,
     /// Retries of a step after transient failures; the default is [`RETRIES`](super::limits::RETRIES).
@@ -50,13 +50,34 @@ pub struct Options {
     pub providers: Vec<Provider>,
 }
 
+/// When and how a long conversation is summarised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactionOptions {
+    /// Summarise when the context is full, without a request of the user.
+    pub auto: bool,
+    /// Drop old tool outputs after each turn.
+    pub prune: bool,
+    /// Keep at most this many turns at the end; without it, only tokens limit them.
+    pub tail_turns: Option<u32>,
+    /// Keep this many tokens at the end; without it, the model's context decides.
+    pub preserve_recent_tokens: Option<u64>,
+    /// Leave this many tokens free; without it, the model's limits decide.
+    pub reserved: Option<u64>,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self { auto: true, prune: false, tail_turns: None, preserve_recent_tokens: None, reserved: None }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             agents: built_in(&[]),
             small_model: None,
             instructions: Arc::new(Vec::new()),
-            compaction: Compaction::default(),
+            compaction: CompactionOptions::default(),
             budget: Budget::default(),
             retries: limits::RETRIES,
             steps: limits::STEPS,

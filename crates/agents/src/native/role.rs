@@ -71,7 +71,7 @@ impl Inner {
 
     /// Whether conversations are summarised without being asked.
     pub(super) fn compacts(&self) -> bool {
-        self.options.compaction.auto != Some(false)
+        self.options.compaction.auto
     }
 
     /// Whether a step has filled the model's context.

@@ -133,7 +133,7 @@ impl<'a> Loop<'a> {
             None => self.work().await,
         };
         self.leave().await;
-        if end == TurnEnd::Completed && self.inner.options.compaction.prune == Some(true) {
+        if end == TurnEnd::Completed && self.inner.options.compaction.prune {
             self.prune().await;
         }
         end

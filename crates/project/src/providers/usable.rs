@@ -111,8 +111,8 @@ impl Inputs<'_> {
     }
 
     /// Returns true for a variable that is set and serves no other purpose than to hold this key.
-    fn is_own_key(&self, name: &String) -> bool {
-        (self.read)(name).is_some() && !SHARED_KEYS.contains(&name.as_str())
+    fn is_own_key(&self, name: &str) -> bool {
+        (self.read)(name).is_some() && !SHARED_KEYS.contains(&name)
     }
 }
 

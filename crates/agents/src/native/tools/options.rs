@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use workspace::files::Closed;
 use workspace::output::{Limits, Shelf};
 use workspace::process::Support;
 
 use super::{SandboxOptions, Toolbox};
+use crate::native::limits;
 
 /// How tools behave beyond what their input says.
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub struct ToolOptions {
     pub closed: Closed,
     /// Whether `webfetch` may reach addresses of this machine and of private networks.
     pub private_addresses: bool,
+    /// Timeout of a command for which the model sets none; the default is [`COMMAND`](limits::COMMAND).
+    pub command: Duration,
     /// What commands may touch; whatever the user may if absent.
     pub sandbox: Option<SandboxOptions>,
     /// How far the kernel can restrict commands. Where it cannot seal them, no command runs without a question only
@@ -50,6 +54,7 @@ impl Default for ToolOptions {
             skills: Vec::new(),
             closed: Closed::default(),
             private_addresses: false,
+            command: limits::COMMAND,
             sandbox: None,
             kernel: Support::probe(),
             toolbox: None,
