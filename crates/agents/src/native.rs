@@ -69,7 +69,7 @@ use tools::Bench;
 pub use agent::built_in;
 pub(crate) use gate::{Gate, Target, away, edit, root};
 pub use guidance::{Instruction, Instructions};
-pub use options::Options;
+pub use options::{CompactionOptions, Options};
 pub(crate) use protected::has_wildcard;
 pub(crate) use title::is_default;
 pub(crate) use tools::{Failure, blocking, object, restored};

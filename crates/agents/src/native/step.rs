@@ -5,11 +5,10 @@ use std::time::Duration;
 use engine::ports::hooks::ChatContext;
 use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
-use protocol::config::Positive;
 use protocol::{AgentEvent, MessageError, Millis};
 
-use super::attempt::{Failed, Heard, Waits, attempt};
-use super::{Inner, failure, hooks, limits};
+use super::attempt::{Failed, Heard, attempt};
+use super::{Inner, failure, hooks};
 
 /// The error of a step that is not retried any more.
 #[derive(Debug)]
@@ -43,21 +42,15 @@ pub(super) struct Ask<'a> {
 /// Calls the model until it answers or a retry is pointless.
 pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Heard, GaveUp> {
     let Ask { model, request, chat } = ask;
-    let bounds = &inner.options.limits;
-    let most = bounds.retries.unwrap_or(limits::RETRIES);
-    let waits = Waits {
-        first: bounds.first_chunk_seconds.map_or(limits::FIRST_CHUNK, Positive::seconds),
-        next: bounds.next_chunk_seconds.map_or(limits::NEXT_CHUNK, Positive::seconds),
-    };
     let mut retries = 0;
     loop {
         let request_now = hooks::shape(turn, chat, request_no(request, retries)).await;
-        let Failed { error, said } = match attempt(turn, model, waits, request_now).await {
+        let Failed { error, said } = match attempt(turn, model, request_now).await {
             Ok(heard) => return Ok(heard),
             Err(failed) => failed,
         };
         let wait = match error.retry_at(&request.model.provider) {
-            Retry::After { delay_hint } if retries < most => {
+            Retry::After { delay_hint } if retries < inner.options.retries => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
             _ => return Err(GaveUp { error, said, until: None }),

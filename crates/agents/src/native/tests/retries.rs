@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::harness::{Person, World};
 use super::puppet::{Puppet, Reply};
-use crate::native::{Options, limits};
+use crate::native::Options;
 
 async fn timed(scenario: &str) -> (World, protocol::Session, Duration) {
     let mut world = World::new().await;
@@ -46,10 +46,11 @@ async fn a_retry_delay_of_a_day_ends_the_turn() {
 async fn a_silent_provider_is_noticed() {
     let (world, session, took) = timed("stall_once").await;
     assert_eq!(world.end(&session), EndReason::Completed);
-    assert_eq!(took.as_secs(), limits::FIRST_CHUNK.as_secs() + 2);
+    let deadlines = llm::Deadlines::default();
+    assert_eq!(took.as_secs(), deadlines.first_chunk.as_secs() + 2);
     let (world, session, took) = timed("stall").await;
     assert_eq!(world.end(&session), EndReason::Error);
-    assert_eq!(took.as_secs(), 6 * limits::NEXT_CHUNK.as_secs() + 2 + 4 + 8 + 16 + 30);
+    assert_eq!(took.as_secs(), 6 * deadlines.next_chunk.as_secs() + 2 + 4 + 8 + 16 + 30);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,9 +96,9 @@ async fn a_provider_in_trouble_is_called_six_times_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_retries_is_configurable() {
-    let limits = protocol::config::Limits { retries: Some(1), ..Default::default() };
     let puppet = Puppet::new((0..20).map(|_| Reply::refused(llm::Error::Dropped)));
-    let mut world = World::around(Arc::new(puppet.clone()), Options { limits, ..Options::default() }).await;
+    let mut world =
+        World::around(Arc::new(puppet.clone()), Options { retries: 1, ..Options::default() }).await;
     let session = world.turn("any", Person::Agrees).await;
     assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Error, 2));
 }

@@ -108,7 +108,7 @@ impl Bench {
         let rules = permissions.about("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
-        let mut tools = all(agents, skills);
+        let mut tools = all(agents, skills, options.command);
         let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
         if let Some(plugins) = &options.plugins {
@@ -234,8 +234,9 @@ impl Bench {
         line: &str,
     ) -> Result<Output, Failure> {
         let input = object(json!({ "command": line }));
-        let call = Call { by, ..self.call(setting, id, bash::Bash.name(), &input) };
-        run(&bash::Bash, &call).await
+        let bash = bash::Bash { timeout: setting.options.command };
+        let call = Call { by, ..self.call(setting, id, bash.name(), &input) };
+        run(&bash, &call).await
     }
 
     async fn make(&self, ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
