@@ -16,7 +16,7 @@ use crate::{
     Adapter, Fault, Inbox, Place, Settings,
     courier::Couriers,
     ledger::{self, Clock, Ledger},
-    router::{Desk, Router},
+    router::{Context, Router},
     settings::{Allowed, Person},
     slack::Slack,
     telegram::Telegram,
@@ -87,7 +87,7 @@ impl Gateway {
         let couriers = Couriers::new(inbox.clone(), &adapters);
         let allow = allowed(settings);
         let has_guests = allow.values().any(|people| !people.is_empty());
-        let router = Router::new(Desk {
+        let router = Router::new(Context {
             feed: Feed::new(client.clone(), Scope::Directory),
             client,
             ledger: Arc::clone(&ledger),

@@ -189,13 +189,13 @@ mod tests {
             is_addressed: true,
             message: None,
             sent: 0,
-            content: Content::Said { text: id.into(), files: Vec::new() },
+            content: Content::Message { text: id.into(), files: Vec::new() },
         }
     }
 
     async fn stored(ledger: &Ledger) -> Vec<String> {
-        let kept = ledger.open_updates(&update("").place).await.unwrap();
-        kept.into_iter().map(|kept| kept.update.id).collect()
+        let pending = ledger.open_updates(&update("").place).await.unwrap();
+        pending.into_iter().map(|pending| pending.update.id).collect()
     }
 
     struct World {

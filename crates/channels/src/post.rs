@@ -33,7 +33,7 @@ impl Post {
 pub struct Button {
     /// Visible text. The adapter shortens it to its service's limit.
     pub label: String,
-    /// Returned in [`Content::Tapped`](crate::Content::Tapped) when the user taps the button; at most 40 bytes of
+    /// Returned in [`Content::Tap`](crate::Content::Tap) when the user taps the button; at most 40 bytes of
     /// ASCII.
     pub token: String,
 }

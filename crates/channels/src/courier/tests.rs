@@ -174,7 +174,7 @@ async fn a_held_post_is_sent_when_the_user_writes() {
         is_addressed: true,
         message: None,
         sent: 0,
-        content: Content::Stopped,
+        content: Content::Stop,
     };
     while world.ledger.next_post(&place()).await.unwrap().is_some() {}
     world.ledger.accept(update).await.unwrap();

@@ -150,7 +150,7 @@ impl Ledger {
     }
 
     /// The service's message id of a post, if it was sent.
-    pub async fn whereabouts(&self, id: PostId) -> Result<Option<Sent>, Error> {
+    pub async fn sent_id(&self, id: PostId) -> Result<Option<Sent>, Error> {
         self.with(move |tables| {
             let query = "SELECT sent FROM posts WHERE id = ?";
             let sent: Option<Option<String>> = tables.query_row(query, [id], |row| row.get(0)).optional()?;

@@ -34,7 +34,7 @@ pub(super) struct Made {
 
 /// Makes a prompt from an update and downloads its files.
 pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, update: &Update) -> Made {
-    let Content::Said { text, files } = &update.content else {
+    let Content::Message { text, files } = &update.content else {
         return Made { prompt: PromptInput::text(""), notes: Vec::new() };
     };
     let mut maker = Maker { folder, id, lines: Vec::new(), parts: Vec::new(), inline: 0, notes: Vec::new() };

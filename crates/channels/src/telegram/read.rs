@@ -44,7 +44,7 @@ impl Bot {
             is_addressed: is_direct || is_called || self.is_answered(&message),
             message: Some(message.message_id.to_string()),
             sent: message.date.saturating_mul(1_000),
-            content: Content::Said { text, files },
+            content: Content::Message { text, files },
         })
     }
 
@@ -132,7 +132,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
         message: Some(message.message_id.to_string()),
         // Telegram reports when the message was sent, not when its button was tapped.
         sent: now,
-        content: Content::Tapped { token: query.data?, receipt: Some(query.id) },
+        content: Content::Tap { token: query.data?, receipt: Some(query.id) },
     })
 }
 
@@ -197,7 +197,7 @@ mod tests {
 
     fn said(text: &str) -> Option<(String, bool)> {
         let update = read(json!({"text": text}))?;
-        let Content::Said { text, .. } = update.content else { panic!() };
+        let Content::Message { text, .. } = update.content else { panic!() };
         Some((text, update.is_addressed))
     }
 
@@ -261,7 +261,7 @@ mod tests {
             "document": {"file_id": "d", "file_name": "a.rs", "mime_type": "text/rust"},
             "audio": {"file_id": ""},
         }));
-        let Some(Update { content: Content::Said { text, files }, sender, .. }) = update else { panic!() };
+        let Some(Update { content: Content::Message { text, files }, sender, .. }) = update else { panic!() };
         assert_eq!((text.as_str(), sender.name.as_str()), ("look", "Ada Lovelace"));
         let files: Vec<_> = files.iter().map(|it| (it.name.as_str(), it.mime.as_str(), it.size)).collect();
         assert_eq!(files, [("a.rs", "text/rust", None), ("video.mp4", "video/mp4", Some(9))]);

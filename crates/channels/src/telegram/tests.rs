@@ -115,8 +115,8 @@ impl Gateway {
     }
 
     async fn stored(&self, place: &Place) -> Vec<Update> {
-        let kept = self.ledger.open_updates(place).await.unwrap();
-        kept.into_iter().map(|kept| kept.update).collect()
+        let pending = self.ledger.open_updates(place).await.unwrap();
+        pending.into_iter().map(|pending| pending.update).collect()
     }
 
     /// Waits for the fault that ended receiving.
@@ -141,7 +141,7 @@ fn place() -> Place {
 
 fn text(update: &Update) -> &str {
     match &update.content {
-        Content::Said { text, .. } => text,
+        Content::Message { text, .. } => text,
         other => panic!("nothing was said: {other:?}"),
     }
 }

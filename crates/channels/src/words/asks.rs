@@ -11,7 +11,7 @@ const TARGET: usize = 600;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision<'a> {
     /// A user answered.
-    Said {
+    Answered {
         /// Name of the user.
         by: &'a str,
         answer: &'a str,
@@ -68,7 +68,7 @@ pub(crate) fn permission_outcome(request: &PermissionRequest, decision: Decision
     let about = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
     let about = format!("{}{about}", request.permission);
     match decision {
-        Decision::Said { by, answer } => format!("🔐 {about}: {answer} ({by})."),
+        Decision::Answered { by, answer } => format!("🔐 {about}: {answer} ({by})."),
         Decision::Dismissed { by } => format!("🔐 {about}: denied ({by})."),
         Decision::Elsewhere => format!("🔐 {about}: no longer needs an answer."),
         Decision::Expired => format!("🔐 {about}: denied, because no answer came in time."),
@@ -138,7 +138,7 @@ pub(crate) fn question_outcome(request: &QuestionRequest, index: usize, decision
     let question = request.questions.get(index).map(|question| excerpt(&question.question, 200));
     let question = question.unwrap_or_default();
     match decision {
-        Decision::Said { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
+        Decision::Answered { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
         Decision::Dismissed { by } => format!("❓ {question}\nDismissed ({by})."),
         Decision::Elsewhere => format!("❓ {question}\nNo longer needs an answer."),
         Decision::Expired => format!("❓ {question}\nDismissed, because no answer came in time."),

@@ -78,14 +78,14 @@ fn a_permission_shows_target_directory_and_subagent() {
 #[test]
 fn the_outcome_of_a_request_is_short() {
     let request = permission_of(&json!({ "command": "git push" }), &[]);
-    let said = Decision::Said { by: "Ada", answer: "allowed once" };
+    let said = Decision::Answered { by: "Ada", answer: "allowed once" };
     assert_eq!(permission_outcome(&request, said), "🔐 bash `git push`: allowed once (Ada).");
     assert_eq!(
         permission_outcome(&request, Decision::Elsewhere),
         "🔐 bash `git push`: no longer needs an answer."
     );
     let request = question_of(&json!([{ "question": "Which?", "header": "", "options": [] }]));
-    let said = Decision::Said { by: "Ada", answer: "Blue" };
+    let said = Decision::Answered { by: "Ada", answer: "Blue" };
     assert_eq!(question_outcome(&request, 0, said), "❓ Which?\n✅ Blue (Ada)");
 }
 

@@ -89,7 +89,7 @@ async fn places_do_not_wait_for_each_other() {
     world.server.answer(&second, "quickly done");
     world.chat.until(&thread("b"), "quickly done").await;
     assert_eq!(world.chat.lines(&place()).len(), 0);
-    assert_eq!(world.router.lanes(), 1, "a lane ends when there is nothing to do");
+    assert_eq!(world.router.workers(), 1, "a worker ends when there is nothing to do");
 }
 
 #[tokio::test]
