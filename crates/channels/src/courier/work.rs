@@ -245,7 +245,7 @@ impl Courier {
     async fn say(&mut self, outgoing: Outgoing) -> Result<(), ledger::Error> {
         let ledger = Arc::clone(&self.couriers.0.ledger);
         let now = ledger.now();
-        if outgoing.is_uncertain {
+        if outgoing.is_uncertain && !outgoing.post.may_repeat {
             return self.doubt(&outgoing).await;
         }
         if outgoing.due > now {
@@ -286,7 +286,8 @@ impl Courier {
         let now = ledger.now();
         match fault {
             Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
-            Fault::Unreachable(_) => {
+            Fault::Uncertain(_) if !outgoing.post.may_repeat => self.doubt(outgoing).await,
+            Fault::Unreachable(_) | Fault::Uncertain(_) => {
                 let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
                 ledger.postpone(outgoing.id, later(now, delay)).await
             }
@@ -295,7 +296,6 @@ impl Courier {
                 ledger.follow(outgoing.id, &Place { chat: into.clone(), ..self.place.clone() }).await
             }
             Fault::Refused(_) => ledger.refused(outgoing.id).await,
-            Fault::Uncertain(_) => self.doubt(outgoing).await,
         }
     }
 
@@ -322,9 +322,10 @@ impl Courier {
         self.adapter.send(&self.place, post).await
     }
 
-    /// Stores that the delivery of a post is unknown. It is not sent again; a note tells the user.
+    /// Stores that the delivery of a post is unknown. It is not sent again; a note tells the user, and is repeated
+    /// until the service confirms it.
     async fn doubt(&self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
-        let note = (outgoing.post.text != DOUBT).then(|| Post::text(DOUBT));
+        let note = Post { may_repeat: true, ..Post::text(DOUBT) };
         self.couriers.0.ledger.uncertain(outgoing.id, &self.place, note).await
     }
 

@@ -148,7 +148,7 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
     let ledger = world.open();
     let first = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(first.is_uncertain);
-    ledger.uncertain(first.id, &place(), None).await.unwrap();
+    ledger.uncertain(first.id, &place(), Post::text("a note")).await.unwrap();
     let second = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(!second.is_uncertain && second.post.text == "two");
     ledger.postpone(second.id, 77).await.unwrap();

@@ -84,9 +84,10 @@ impl Worker {
         let shown = ask.clone();
         let mut pieces = self.adapter.split(&text);
         let last = pieces.pop().unwrap_or_default();
-        let first = pieces.into_iter().map(Post::text);
+        let first = pieces.into_iter().map(|text| Post { may_repeat: true, ..Post::text(text) });
         let posts = move |number| {
-            let last = Post { buttons: taps::buttons(number, &shown, abilities), ..Post::text(last) };
+            let buttons = taps::buttons(number, &shown, abilities);
+            let last = Post { buttons, may_repeat: true, ..Post::text(last) };
             first.chain([last]).collect()
         };
         self.ledger().ask(ask, posts).await?;
@@ -243,7 +244,8 @@ impl Worker {
             String::new()
         };
         let buttons = taps::buttons(open.number, &ask, self.adapter.abilities());
-        self.ledger().advance(open.number, ask, Post { buttons, ..Post::text(text) }, pending.id).await?;
+        let post = Post { buttons, may_repeat: true, ..Post::text(text) };
+        self.ledger().advance(open.number, ask, post, pending.id).await?;
         self.replace(open.post, outcome);
         self.context().couriers.wake(&self.place);
         self.note_asks().await?;
