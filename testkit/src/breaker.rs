@@ -134,7 +134,7 @@ async fn read_call(caller: &mut TcpStream) -> Result<Vec<u8>> {
     let mut call = Vec::new();
     loop {
         if let Some(end) = call.windows(4).position(|window| window == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&call[..end]).to_lowercase();
+            let head = String::from_utf8_lossy(call.get(..end).unwrap_or_default()).to_lowercase();
             let length =
                 head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
             if call.len() >= end + 4 + length.unwrap_or(0_usize) {

@@ -183,6 +183,7 @@ mod tests {
         Update {
             id: id.into(),
             alias: None,
+            quoted: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: "1".into(), name: "Ada".into() },
             is_direct: true,

@@ -23,6 +23,9 @@ pub struct Update {
     /// The service's id of the message, for replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Text of the message that the user replied to. The model does not know which of the messages is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<String>,
     /// Time at which the user acted, as the service reports it.
     pub sent: Millis,
     pub content: Content,

@@ -20,7 +20,7 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
     ("cancel", "", "Stop the running turn"),
     ("stop", "", "Stop, drop waiting messages and end automatic continuation"),
     ("continue", "", "Allow automatic continuation again"),
-    ("new", "", "Start a new session"),
+    ("new", "/new fix the test", "Start a new session, with its first prompt if you like"),
     ("sessions", "", "List the sessions"),
     ("use", "/use 2", "Continue a session of that list, or one by its id"),
     ("model", "/model provider/name", "List the models, or choose one"),

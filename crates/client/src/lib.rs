@@ -18,6 +18,7 @@ pub mod id;
 mod password;
 pub mod recording;
 pub mod streaming;
+pub mod title;
 pub mod tls;
 pub mod view;
 

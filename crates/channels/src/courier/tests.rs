@@ -179,6 +179,7 @@ async fn a_held_post_is_sent_when_the_user_writes() {
     let update = Update {
         id: "a".into(),
         alias: None,
+        quoted: None,
         place: place(),
         sender: Sender { id: "1".into(), name: "Ada".into() },
         is_direct: true,

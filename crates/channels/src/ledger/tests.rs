@@ -76,6 +76,7 @@ fn update(id: &str) -> Update {
     Update {
         id: id.into(),
         alias: None,
+        quoted: None,
         place: place(),
         sender: ada(),
         is_direct: true,

@@ -29,6 +29,8 @@ pub(super) struct Open {
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
     Permission(PermissionReply),
+    /// The user denied a permission in their own words, which the agent receives.
+    Denied(String),
     /// The answer to the current question.
     Answer(Vec<String>),
     /// The user dismissed the request.
@@ -136,6 +138,8 @@ impl Worker {
         let verdict = match &open.ask.asked {
             Asked::Permission(_) => match answers::permission(text) {
                 Some(reply) => Verdict::Permission(reply),
+                // The turn waits for this user, so a queued message would wait for itself.
+                None if roles.approve => Verdict::Denied(text.trim().to_owned()),
                 None => return Ok(false),
             },
             // A user who may only approve cannot answer questions; `enqueue` tells them so.
@@ -146,9 +150,11 @@ impl Worker {
                     Ok(answer) => Verdict::Answer(answer),
                     Err(answers::NoSuchChoice(choice)) => {
                         let words = format!(
-                            "“{}” is not one of the choices 1 to {}. /skip dismisses the question.",
+                            "“{}” is not one of the choices 1 to {}. Write one of these numbers{}. /skip dismisses the \
+                             question.",
                             words::excerpt(&choice, 40),
-                            question.options.len()
+                            question.options.len(),
+                            if words::is_free(question) { ", or your answer in words" } else { "" }
                         );
                         self.conclude(pending, vec![Post::text(words)]).await?;
                         return Ok(true);
@@ -191,6 +197,12 @@ impl Worker {
                 let decision = Decision::Answered { by, answer: words::replied(*reply) };
                 let outcome = words::permission_outcome(request, decision);
                 (client.reply_permission(&request.id, *reply, None).await, outcome)
+            }
+            (Asked::Permission(request), Verdict::Denied(text)) => {
+                let answer = format!("denied: “{}”", words::excerpt(text, 200));
+                let outcome = words::permission_outcome(request, Decision::Answered { by, answer: &answer });
+                let reply = PermissionReply::Reject;
+                (client.reply_permission(&request.id, reply, Some(text.clone())).await, outcome)
             }
             (Asked::Permission(request), _) => {
                 let outcome = words::permission_outcome(request, Decision::Dismissed { by });

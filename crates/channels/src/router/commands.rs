@@ -54,7 +54,7 @@ impl Worker {
         match command {
             Command::Help | Command::Pair(_) => Ok(posts(&*self.adapter, &words::help())),
             Command::Unknown(name) => Ok(say(words::unknown_command(&name))),
-            Command::New => self.begin_anew().await,
+            Command::New(_) => self.begin_anew().await,
             Command::Cancel => self.cancel().await,
             Command::Stop => self.stop().await,
             Command::Continue => self.go_on().await,
@@ -78,7 +78,7 @@ impl Worker {
         self.ledger().change_place_state(&self.place, |state| state.session = Some(session)).await
     }
 
-    async fn begin_anew(&self) -> Reply {
+    pub(super) async fn begin_anew(&self) -> Reply {
         let session = self.context().client.create_session(&SessionInput::default()).await?;
         self.set_session(session.id).await?;
         let rest = if self.run.is_some() { " What runs now goes on, and its answer comes here." } else { "" };

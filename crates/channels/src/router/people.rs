@@ -60,6 +60,7 @@ mod tests {
         Update {
             id: "1".into(),
             alias: None,
+            quoted: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: person.to_string(), name: String::new() },
             is_direct,

@@ -94,7 +94,7 @@ impl Start {
     }
 
     fn pace(&self) -> Pace {
-        self.router.context.pace()
+        self.router.context.pace(&*self.adapter)
     }
 
     async fn is_busy(&self, session: &SessionId) -> Result<bool, client::Error> {
@@ -120,11 +120,12 @@ impl Start {
 
 impl super::Context {
     /// Timing of progress reports. Every tool call is reported, because the board limits their rate.
-    pub(super) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self, adapter: &dyn Adapter) -> Pace {
         Pace {
             timeout: std::time::Duration::from_millis(self.settings.timeout_ms),
             tools: std::time::Duration::ZERO,
             heartbeat: self.settings.progress.heartbeat(),
+            shows_text: self.settings.stream && adapter.abilities().streaming,
         }
     }
 }

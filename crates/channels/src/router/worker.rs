@@ -13,6 +13,7 @@ use super::{
     command::{self, Command},
     requests::Note,
     run::{Run, Step},
+    start::Failure,
 };
 use crate::{
     Adapter, Content, Place, Post, Update,
@@ -184,6 +185,9 @@ impl Worker {
                     .await
             }
             Content::Message { text, files } => match command::parse(text) {
+                Some(Command::New(words)) if !words.is_empty() && roles.prompt => {
+                    self.begin_with(pending, roles).await
+                }
                 Some(command) => self.command(&pending, command, roles).await,
                 None if files.is_empty() && text.trim().is_empty() => {
                     self.conclude(&pending, Vec::new()).await
@@ -248,6 +252,22 @@ impl Worker {
                 state.message = message.or(state.message.take());
             })
             .await
+    }
+
+    /// Starts a new session and queues the words after `/new` as its first prompt, which `prompt::make` extracts.
+    async fn begin_with(&mut self, pending: PendingUpdate, roles: Roles) -> Result<(), ledger::Error> {
+        // Another attempt at the same message continues the session that the first one created.
+        if pending.attempts == 0 {
+            match self.begin_anew().await {
+                Ok(posts) => drop(self.ledger().say(&self.place, posts).await?),
+                Err(Failure::Ledger(error)) => return Err(error),
+                Err(Failure::Server(error)) => {
+                    return self.conclude(&pending, vec![Post::text(words::unreachable(&error))]).await;
+                }
+            }
+            self.context().couriers.wake(&self.place);
+        }
+        self.enqueue(pending, roles).await
     }
 
     /// Runs, queues or joins a message, depending on the running turn and the settings.

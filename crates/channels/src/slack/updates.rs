@@ -71,6 +71,7 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     let id = callback.event_id.clone().unwrap_or_else(|| alias.clone());
     Some(Update {
         alias: Some(alias),
+        quoted: None,
         is_direct,
         is_addressed: is_direct || is_mentioned,
         message: Some(ts.to_owned()),

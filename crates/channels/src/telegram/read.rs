@@ -38,6 +38,7 @@ impl Bot {
         Some(Update {
             id,
             alias: None,
+            quoted: quoted(&message),
             place: place(&message),
             sender: sender(&from),
             is_direct,
@@ -71,6 +72,14 @@ impl Bot {
         }
         (rest.to_owned(), true)
     }
+}
+
+/// The text that a message replies to: the part that the user selected, or the whole message.
+fn quoted(message: &wire::Message) -> Option<String> {
+    let answered = message.reply_to_message.as_ref().filter(|it| it.forum_topic_created.is_none());
+    let selected = message.quote.as_ref().map(|quote| &quote.text);
+    let text = selected.or_else(|| answered.and_then(|it| it.text.as_ref().or(it.caption.as_ref())))?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// True if a name occurs in a text as a whole word.
@@ -125,6 +134,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
     Some(Update {
         id,
         alias: None,
+        quoted: None,
         place: place(&message),
         sender: sender(&query.from),
         is_direct: message.chat.kind == "private",

@@ -39,6 +39,7 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
     Some(Update {
         id: message.id.clone(),
         alias: None,
+        quoted: None,
         place: place(person),
         sender: Sender { id: person.clone(), name: name(person, contacts) },
         is_direct: true,

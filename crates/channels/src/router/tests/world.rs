@@ -170,6 +170,7 @@ impl World {
         Update {
             id: self.updates.to_string(),
             alias: None,
+            quoted: None,
             place: place(),
             sender: ada(),
             is_direct: true,
