@@ -107,7 +107,10 @@ impl Couriers {
 
     /// Replaces the content of a post once it was sent.
     pub fn replace(&self, place: &Place, post: PostId, with: Post) {
-        self.order(place, |orders| push(&mut orders.replacing, (post, with)));
+        self.order(place, |orders| {
+            orders.replacing.retain(|(queued, _)| *queued != post);
+            push(&mut orders.replacing, (post, with));
+        });
     }
 
     /// Confirms a button tap to the service.

@@ -53,9 +53,10 @@ pub(crate) fn unknown_command(name: &str) -> String {
     format!("There is no command /{name}. /help lists them.")
 }
 
-/// Answer to a message that has to wait behind `position` others.
-pub(crate) fn queued(position: usize) -> String {
-    format!("📥 Queued, {position} before it. /cancel stops what is running now.")
+/// Answer to messages that have to wait for the running turn.
+pub(crate) fn queued(count: usize) -> String {
+    let what = if count == 1 { "Queued.".to_owned() } else { format!("Queued: {count} messages.") };
+    format!("📥 {what} /cancel stops what is running now.")
 }
 
 /// Answer to a message when the queue is full.

@@ -128,7 +128,10 @@ impl Courier {
             }
             self.showing = showing;
         }
-        self.replacing.extend(orders.replacing);
+        for (post, with) in orders.replacing {
+            self.replacing.retain(|(queued, _)| *queued != post);
+            self.replacing.push_back((post, with));
+        }
         // The user is waiting for the button to react, so taps are confirmed first.
         for (receipt, words) in orders.receipts {
             if let Err(fault) = self.adapter.confirm_tap(&receipt, words.as_deref()).await {

@@ -129,6 +129,16 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_not_on_the_list_is_no_answer() {
+        let colour = asked(&["Red", "Blue"], false, true);
+        for text in ["7", "0", "#3", "12."] {
+            assert_eq!(question(&colour, text), Err(NoSuchChoice(text.to_owned())), "{text}");
+        }
+        assert_eq!(question(&colour, "8080"), Ok(vec!["8080".to_owned()]), "it may be a port");
+        assert_eq!(question(&asked(&[], false, true), "7"), Ok(vec!["7".to_owned()]), "there is no list");
+    }
+
+    #[test]
     fn only_a_few_words_answer_a_permission() {
         for (text, reply) in [
             ("1", PermissionReply::Once),

@@ -139,7 +139,7 @@ impl Worker {
             Asked::Permission(_) => match answers::permission(text) {
                 Some(reply) => Verdict::Permission(reply),
                 // The turn waits for this user, so a queued message would wait for itself.
-                None if roles.approve => Verdict::Denied(text.trim().to_owned()),
+                None if roles.approve && roles.prompt => Verdict::Denied(text.trim().to_owned()),
                 None => return Ok(false),
             },
             // A user who may only approve cannot answer questions; `enqueue` tells them so.

@@ -96,6 +96,7 @@ impl Worker {
             return;
         }
         let pending = self.waiting.remove(index);
+        self.queue_notice = None;
         let joined = if matches!(pending.state, State::Running(_)) { self.rejoin() } else { Vec::new() };
         let update = &pending.update;
         let progress = self.context().settings.progress.clone();

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Adapter, Content, Place, Post, Update,
     courier::Showing,
-    ledger::{self, Ledger, Paired, PendingUpdate, Roles, State},
+    ledger::{self, Ledger, Paired, PendingUpdate, PostId, Roles, State},
     settings::Busy,
     words,
 };
@@ -43,6 +43,8 @@ pub(super) struct Worker {
     pub(super) run: Option<Run>,
     /// Queued messages, oldest first.
     pub(super) waiting: Vec<PendingUpdate>,
+    /// The post that says how many messages are queued; the next queued message edits it.
+    pub(super) queue_notice: Option<PostId>,
     /// Time at which the first of the open requests times out.
     pub(super) expiry: Option<Millis>,
     /// True if there may be new updates.
@@ -56,7 +58,17 @@ impl Worker {
         adapter: Arc<dyn Adapter>,
         wakes: mpsc::Receiver<()>,
     ) -> Self {
-        Self { router, place, adapter, wakes, run: None, waiting: Vec::new(), expiry: None, has_news: true }
+        Self {
+            router,
+            place,
+            adapter,
+            wakes,
+            run: None,
+            waiting: Vec::new(),
+            queue_notice: None,
+            expiry: None,
+            has_news: true,
+        }
     }
 
     pub(super) fn context(&self) -> &Context {
@@ -287,7 +299,10 @@ impl Worker {
             return Ok(());
         }
         if self.waiting.len() >= MAX_WAITING {
-            return self.conclude(&pending, vec![Post::text(words::queue_full(MAX_WAITING))]).await;
+            // A reply shows which message was refused.
+            let reply_to = pending.update.message.clone();
+            let post = Post { reply_to, ..Post::text(words::queue_full(MAX_WAITING)) };
+            return self.conclude(&pending, vec![post]).await;
         }
         match self.context().settings.busy {
             Busy::Steer if self.can_steer() => return self.steer(pending).await,
@@ -297,7 +312,22 @@ impl Worker {
             }
             Busy::Queue | Busy::Steer => {
                 self.waiting.push(pending);
-                self.say(words::queued(self.waiting.len())).await?;
+                self.announce_queue().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how many messages are queued, in one post for all that arrive during a turn.
+    async fn announce_queue(&mut self) -> Result<(), ledger::Error> {
+        // If no turn runs, the first of the waiting messages starts next.
+        let queued = self.waiting.len() - usize::from(self.run.is_none());
+        let post = Post::text(words::queued(queued));
+        match self.queue_notice {
+            Some(notice) => self.context().couriers.replace(&self.place, notice, post),
+            None => {
+                self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
+                self.context().couriers.wake(&self.place);
             }
         }
         Ok(())

@@ -124,7 +124,18 @@ fn command(words: &Command, now: Millis) -> Option<Update> {
 fn something(id: String, place: Place, sender: Sender, ts: &str, content: Content) -> Update {
     let is_direct = place.chat.starts_with('D');
     let sent = millis(ts).unwrap_or_default();
-    Update { id, alias: None, place, sender, is_direct, is_addressed: false, message: None, sent, content }
+    Update {
+        id,
+        alias: None,
+        quoted: None,
+        place,
+        sender,
+        is_direct,
+        is_addressed: false,
+        message: None,
+        sent,
+        content,
+    }
 }
 
 fn place(chat: &str, thread: Option<String>) -> Place {

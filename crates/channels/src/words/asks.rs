@@ -33,7 +33,7 @@ pub(crate) fn permission(
     child: Option<&str>,
     has_buttons: bool,
 ) -> String {
-    let mut lines = vec![format!("🔐 **The agent asks for permission: {}**", request.permission)];
+    let mut lines = vec![format!("🔐 **{}**", headline(&request.permission))];
     let target = target(request);
     if !target.is_empty() {
         lines.push(code(&clip(&target, TARGET)));
@@ -45,8 +45,22 @@ pub(crate) fn permission(
         lines.push(format!("“Always” would allow {} from now on.", always.join(", ")));
     }
     let how = if has_buttons { "Choose, or write" } else { "Write" };
-    lines.push(format!("\n{how} 1 (once), 2 (always) or 3 (deny)."));
+    lines.push(format!(
+        "\n{how} 1 (once), 2 (always) or 3 (deny). Other words deny it and tell the agent why."
+    ));
     lines.join("\n")
+}
+
+fn headline(permission: &str) -> String {
+    match permission {
+        "bash" => "The agent wants to run a command:".to_owned(),
+        "edit" => "The agent wants to change a file:".to_owned(),
+        "read" => "The agent wants to read a file:".to_owned(),
+        "webfetch" => "The agent wants to fetch a page:".to_owned(),
+        "external_directory" => "The agent wants to leave the project's directory:".to_owned(),
+        "doom_loop" => "The agent repeats the same call. Let it go on?".to_owned(),
+        permission => format!("The agent asks for permission: {permission}"),
+    }
 }
 
 fn asked_by(child: &str) -> String {

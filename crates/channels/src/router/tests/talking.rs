@@ -249,3 +249,14 @@ async fn a_moved_chat_keeps_its_session_queue_and_requests() {
     assert_eq!(world.chat.count(&new, "finished") + world.chat.count(&place(), "finished"), 1);
     assert_eq!(world.server.prompts().len(), 2, "nothing is run twice");
 }
+
+#[tokio::test]
+async fn the_message_that_the_user_replies_to_reaches_the_model() {
+    let mut world = World::new().await;
+    let content = Content::Message { text: "what about this?".into(), files: Vec::new() };
+    let quoted = Some("The second line\nis wrong.".into());
+    let update = Update { quoted, ..world.update(content) };
+    world.bring(update).await;
+    let prompt = world.server.prompt(0).await;
+    assert_eq!(prompt.text(), "In reply to:\n> The second line\n> is wrong.\n\nwhat about this?");
+}
