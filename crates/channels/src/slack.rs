@@ -174,7 +174,9 @@ fn present(settings: &settings::Slack) -> Result<(), Fault> {
         ("signingSecret", settings.signing_secret.as_ref()),
     ];
     match values.iter().find(|(_, value)| value.is_some_and(|value| value.reveal().trim().is_empty())) {
-        Some((name, _)) => Err(Fault::Refused(format!("`{name}` is empty"))),
+        Some((name, _)) => Err(Fault::Refused(format!(
+            "`{name}` is empty; if it comes from {{env:NAME}}, check that NAME is set"
+        ))),
         None => Ok(()),
     }
 }

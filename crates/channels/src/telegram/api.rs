@@ -79,7 +79,8 @@ impl Api {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '-');
         if token.is_empty() || !token.chars().all(is_plain) {
             return Err(Fault::Refused(
-                "the token of the Telegram bot is empty or has invalid characters".to_owned(),
+                "`token` is empty or has invalid characters; if it comes from {env:NAME}, check that NAME is set"
+                    .to_owned(),
             ));
         }
         let address = settings.api.trim_end_matches('/').to_owned();
