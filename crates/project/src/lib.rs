@@ -10,7 +10,7 @@
 //! | module | step |
 //! |---|---|
 //! | [`settings`] | reads the configuration files, logins, skills and the trust in the directory |
-//! | `resolved` | applies the defaults, once and for all readers |
+//! | `resolved` | applies the defaults of limits and switches, once |
 //! | `plugins`, `patches` | let plugins change the configuration, the models of a provider and the way it is called |
 //! | `providers`, [`external`] | find the providers that have a key and the agents that are installed |
 //! | `agents`, `options` | build the list of agents and the options of the native loop |

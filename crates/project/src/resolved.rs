@@ -1,4 +1,4 @@
-//! The configuration of a directory with every default applied.
+//! Limits and switches of a directory, with every default applied.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,8 @@ use workspace::{output, process::Support};
 /// A configured wait is cut to this time, so that adding it to any instant does not overflow.
 const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365);
 
-/// The values that the runtime uses. Optional keys of the configuration are resolved here and nowhere else.
+/// The limits and switches that the runtime uses. The engine, the native loop, providers and plugins receive these values
+/// and decide no default of their own. Entries of agents, providers and MCP servers are resolved where they are built.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own in the configuration")]
 pub struct ResolvedConfig {

@@ -26,7 +26,7 @@ pub struct Settings {
     pub environment: Environment,
     pub site: Site,
     pub loaded: Loaded,
-    /// The values of `loaded.config` with every default applied.
+    /// Limits and switches of `loaded.config`, with every default applied.
     pub resolved: Arc<ResolvedConfig>,
     pub(crate) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
