@@ -210,7 +210,7 @@ pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shar
             Incoming::Asked(asked) if asked.method == "auth.get" => {
                 match Arc::clone(&readers).try_acquire_owned() {
                     Ok(reader) => {
-                        drop(tokio::spawn(providers::tell_login(Arc::clone(&shared), asked, reader)))
+                        tokio::spawn(providers::tell_login(Arc::clone(&shared), asked, reader));
                     }
                     Err(_) => wire::answer(asked, Err("too many logins are being read".to_owned())),
                 }
