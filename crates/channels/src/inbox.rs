@@ -184,6 +184,7 @@ mod tests {
             id: id.into(),
             alias: None,
             quoted: None,
+            album: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: "1".into(), name: "Ada".into() },
             is_direct: true,
