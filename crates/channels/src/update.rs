@@ -41,7 +41,7 @@ impl Update {
         let Content::Message { text, files } = &mut whole.content else { return whole };
         for other in others {
             if let Content::Message { text: more, files: further } = &other.content {
-                *text = format!("{text}\n\n{more}").trim().to_owned();
+                format!("{text}\n\n{more}").trim().clone_into(text);
                 files.extend(further.iter().cloned());
             }
         }

@@ -360,12 +360,11 @@ impl Worker {
         // If no turn runs, the first of the waiting messages starts next.
         let queued = self.waiting.len() - usize::from(self.run.is_none());
         let post = Post::text(words::queued(queued));
-        match self.queue_notice {
-            Some(notice) => self.context().couriers.replace(&self.place, notice, post),
-            None => {
-                self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
-                self.context().couriers.wake(&self.place);
-            }
+        if let Some(notice) = self.queue_notice {
+            self.context().couriers.replace(&self.place, notice, post);
+        } else {
+            self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
+            self.context().couriers.wake(&self.place);
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl Cutting {
         let adapter: Arc<dyn Adapter> = gateway.adapter.clone();
         let couriers = Couriers::new(gateway.inbox.clone(), &[adapter]);
         let answering = tokio::spawn(answer(gateway, couriers));
-        Self { world, breaker, answering: answering }
+        Self { world, breaker, answering }
     }
 
     fn count(&self, words: &str) -> usize {
