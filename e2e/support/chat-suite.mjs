@@ -226,6 +226,16 @@ export function suite(title, { service, startServer }) {
       await reconnect()
     })
 
+    test("two failures in a row: the note about the answer is repeated until it arrives", async () => {
+      await reconnect({ progress: { enabled: false } })
+      const place = chat()
+      await fake.plan({ method: service.send, kind: "broken", times: 2 })
+      await say(place, "please [hello]")
+      await until(says(place, "may not have arrived"), "the doubt")
+      assert.equal(await answers(place, "Hello from"), 0, "the service did not take it")
+      await reconnect()
+    })
+
     // Only Linux can change the limits of a process that runs.
     test("a full disk: what cannot be stored is answered when there is space", { skip: process.platform !== "linux" }, async () => {
       const place = chat()

@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    Adapter, Fault, Inbox, Place, Settings,
+    Adapter, Fault, Health, Inbox, Place, Settings,
     courier::Couriers,
     ledger::{self, Clock, Ledger},
     router::{Context, Router},
@@ -117,6 +117,11 @@ impl Gateway {
         self.adapters.iter().map(|adapter| adapter.channel()).collect()
     }
 
+    /// The states of the channels, which stay up to date while the gateway runs.
+    pub fn health(&self) -> Health {
+        self.inbox.health().clone()
+    }
+
     /// A pairing code for the first user; `None` if a user already has access.
     pub async fn first_code(&self) -> Result<Option<String>, Error> {
         if self.has_guests || !self.ledger.people().await?.is_empty() {
@@ -129,6 +134,7 @@ impl Gateway {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let mut receiving = JoinSet::new();
         for adapter in &self.adapters {
+            self.inbox.health().connecting(adapter.channel());
             let (adapter, inbox) = (Arc::clone(adapter), self.inbox.clone());
             receiving.spawn(async move { (adapter.channel(), adapter.receive(&inbox).await) });
         }
@@ -159,6 +165,7 @@ impl Gateway {
                 }
                 Some(ended) = receiving.join_next() => if let Ok((channel, fault)) = ended {
                     tracing::error!(channel, %fault, "the channel failed and is now disabled");
+                    self.inbox.health().refused(channel, fault.to_string());
                     if receiving.is_empty() {
                         return Err(Error::Channel { channel, fault });
                     }

@@ -9,7 +9,7 @@ use protocol::Millis;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    Place, Sent, Update,
+    Health, Place, Sent, Update,
     ledger::{self, Held, Ledger},
 };
 
@@ -40,6 +40,7 @@ pub struct Inbox {
     /// Places with new work.
     news: mpsc::Sender<Place>,
     left: Arc<Left>,
+    health: Health,
 }
 
 /// Updates that could not be stored, for instance because the disk was full. They were not acknowledged, so the
@@ -77,7 +78,7 @@ impl Inbox {
     /// Creates an inbox on a ledger, and a receiver of the places with new updates.
     pub fn new(ledger: Arc<Ledger>) -> (Self, mpsc::Receiver<Place>) {
         let (news, places) = mpsc::channel(NEWS);
-        (Self { ledger, news, left: Arc::default() }, places)
+        (Self { ledger, news, left: Arc::default(), health: Health::default() }, places)
     }
 
     /// Stores an update unless it is known. The update survives a crash when this returns. If this fails, the
@@ -153,6 +154,21 @@ impl Inbox {
         Ok(())
     }
 
+    /// The states of the channels, which their adapters report here.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Reports that a channel receives updates.
+    pub(crate) fn connected(&self, channel: &str) {
+        self.health.connected(channel);
+    }
+
+    /// Reports that a channel cannot receive updates for now.
+    pub(crate) fn lost(&self, channel: &str, reason: String) {
+        self.health.lost(channel, reason, self.now());
+    }
+
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
@@ -184,6 +200,7 @@ mod tests {
             id: id.into(),
             alias: None,
             quoted: None,
+            album: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: "1".into(), name: "Ada".into() },
             is_direct: true,

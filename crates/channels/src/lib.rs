@@ -9,6 +9,7 @@ pub mod adapter;
 pub mod calls;
 pub mod courier;
 pub mod gateway;
+pub mod health;
 pub mod inbox;
 pub mod ledger;
 pub mod markup;
@@ -25,6 +26,7 @@ pub mod whatsapp;
 mod words;
 
 pub use adapter::{Abilities, Adapter, Fault, Sent};
+pub use health::{ChannelState, Health};
 pub use inbox::{Accepted, Inbox};
 pub use place::Place;
 pub use post::{Button, Document, Post};

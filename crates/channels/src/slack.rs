@@ -112,13 +112,17 @@ impl Slack {
     async fn listen(&self, inbox: &Inbox) -> Fault {
         let mut patience = Patience::default();
         while let Err(error) = self.identity().await {
+            inbox.lost(CHANNEL, error.fault.to_string());
             if let Err(fault) = patience.wait("auth.test", error).await {
                 return fault;
             }
         }
         match &self.way {
             Way::Socket(token) => socket::listen(self, token, inbox).await,
-            Way::Calls(_) => std::future::pending().await,
+            Way::Calls(_) => {
+                inbox.connected(CHANNEL);
+                std::future::pending().await
+            }
         }
     }
 

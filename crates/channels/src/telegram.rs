@@ -105,11 +105,15 @@ impl Telegram {
                 Ok(bot) => break bot,
                 Err(error) if self.hook.is_some() && error.is(400, "") => return error.into(),
                 Err(error) => match self.pace.after(&error, &mut tries) {
-                    Ok(pause) => tokio::time::sleep(pause).await,
+                    Ok(pause) => {
+                        inbox.lost(CHANNEL, error.to_string());
+                        tokio::time::sleep(pause).await;
+                    }
                     Err(fault) => return fault,
                 },
             }
         };
+        inbox.connected(CHANNEL);
         if self.hook.is_some() {
             return std::future::pending().await;
         }

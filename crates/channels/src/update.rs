@@ -26,9 +26,27 @@ pub struct Update {
     /// Text of the message that the user replied to. The model does not know which of the messages is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<String>,
+    /// The id that the messages of an album share. The service delivers them one by one; they are one prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub album: Option<String>,
     /// Time at which the user acted, as the service reports it.
     pub sent: Millis,
     pub content: Content,
+}
+
+impl Update {
+    /// The text and files of a whole album, as one update.
+    pub(crate) fn with_album<'a>(&self, others: impl Iterator<Item = &'a Self>) -> Self {
+        let mut whole = self.clone();
+        let Content::Message { text, files } = &mut whole.content else { return whole };
+        for other in others {
+            if let Content::Message { text: more, files: further } = &other.content {
+                format!("{text}\n\n{more}").trim().clone_into(text);
+                files.extend(further.iter().cloned());
+            }
+        }
+        whole
+    }
 }
 
 /// A user of the chat service.

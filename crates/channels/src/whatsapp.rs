@@ -65,14 +65,18 @@ impl WhatsApp {
     }
 
     /// Checks the token, then waits forever. Returns only if the token is wrong.
-    async fn wait(&self) -> Fault {
+    async fn wait(&self, inbox: &Inbox) -> Fault {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.graph.check(&self.number).await {
-                Ok(()) => return std::future::pending().await,
+                Ok(()) => {
+                    inbox.connected(CHANNEL);
+                    return std::future::pending().await;
+                }
                 Err(fault @ Fault::Refused(_)) => return fault,
                 Err(fault) => {
                     tracing::warn!(%fault, ?pause, "cannot check the token at WhatsApp; retrying");
+                    inbox.lost(CHANNEL, fault.to_string());
                 }
             }
             tokio::time::sleep(pause).await;
@@ -138,8 +142,8 @@ impl Adapter for WhatsApp {
     }
 
     /// The user registers the webhook by hand, because that needs more rights than a gateway should have.
-    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
-        self.wait().boxed()
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+        self.wait(inbox).boxed()
     }
 
     fn is_called(&self) -> bool {

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub(crate) use asks::{
     Decision, is_free, permission, permission_outcome, question, question_outcome, replied,
 };
-pub(crate) use ends::{failure, outcome, unreachable};
-pub(crate) use lists::{SHOWN, Situation, agents, models, retry, sessions, status};
+pub(crate) use ends::{failure, outcome, unknown_state, unreachable};
+pub(crate) use lists::{SHOWN, Situation, agents, matching_models, models, retry, sessions, status};
 
 /// Commands: name, example usage if the name alone does not show it, description.
 pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
@@ -45,12 +45,40 @@ pub(crate) fn help() -> String {
 pub(crate) const STRANGER: &str = "You are not on the list of users I work for. Ask the operator of this bot for a code \
      (`baton channels pair`), then send /pair and the code.";
 
+/// Sent once while a message waits for a server that cannot be reached.
+pub(crate) const AWAY: &str =
+    "The server cannot be reached right now. I run your message as soon as it is back.";
+
 /// Introduces posts that were held until the user wrote.
 pub(crate) const LATE: &str = "⏰ This service lets me write to you only for a while after your last message. These \
      messages waited until now:";
 
 pub(crate) fn unknown_command(name: &str) -> String {
-    format!("There is no command /{name}. /help lists them.")
+    let similar = COMMANDS.iter().map(|(known, ..)| (distance(name, known), *known)).min();
+    // In a short name, two typing errors could mean anything.
+    let most = if name.len() < 6 { 1 } else { 2 };
+    match similar {
+        Some((errors, known)) if errors <= most => {
+            format!("There is no command /{name}. Did you mean /{known}?")
+        }
+        _ => format!("There is no command /{name}. /help lists them."),
+    }
+}
+
+/// Number of characters to insert, delete or replace to turn one word into another.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (above, left) in from.chars().enumerate() {
+        let mut next = vec![above + 1];
+        for ((column, right), (diagonal, up)) in
+            to.chars().enumerate().zip(row.iter().zip(row.iter().skip(1)))
+        {
+            let beside = next.get(column).copied().unwrap_or_default();
+            next.push((diagonal + usize::from(left != right)).min(up + 1).min(beside + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// Answer to messages that have to wait for the running turn.

@@ -108,9 +108,16 @@ impl Ledger {
 
     /// Stores the prompt made from an update, before the prompt is sent.
     pub async fn run(&self, id: UpdateId, run: Run) -> Result<(), Error> {
+        self.run_all(vec![id], run).await
+    }
+
+    /// Stores the prompt made from the updates of an album, before the prompt is sent.
+    pub async fn run_all(&self, ids: Vec<UpdateId>, run: Run) -> Result<(), Error> {
         self.with(move |tables| {
             let change = "UPDATE updates SET state = 'running', session = ?, prompt = ? WHERE id = ?";
-            tables.execute(change, params![run.session.as_str(), run.prompt.as_str(), id])?;
+            for id in ids {
+                tables.execute(change, params![run.session.as_str(), run.prompt.as_str(), id])?;
+            }
             Ok(())
         })
         .await

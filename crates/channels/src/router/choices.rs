@@ -71,7 +71,9 @@ impl Worker {
             return Ok(posts(&*self.adapter, &words::models(&models, chosen.as_ref())));
         }
         let Some(model) = find_model(&models, name).cloned() else {
-            return Ok(say(format!("There is no model {}. /model lists them.", words::code(name))));
+            let none = || format!("There is no model {}. /model lists them.", words::code(name));
+            let text = words::matching_models(&models, name).unwrap_or_else(none);
+            return Ok(posts(&*self.adapter, &text));
         };
         let said = format!("The model is now {}/{}.", model.provider_id, model.model_id);
         self.ledger().change_place_state(&self.place, |state| state.model = Some(model)).await?;

@@ -162,7 +162,7 @@ impl Worker {
             None => None,
         };
         // The local part of the status is shown even if the server cannot be reached.
-        let problem = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unreachable);
+        let problem = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unknown_state);
         let session = found.and_then(Result::ok);
         let todos = match &id {
             Some(id) => self.todos(id).await,

@@ -14,7 +14,7 @@ use protocol::{
 };
 
 use super::command::{self, Command};
-use crate::{Adapter, Attachment, Content, Update, ledger::UpdateId, words};
+use crate::{Adapter, Attachment, Content, Fault, Update, ledger::UpdateId, words};
 
 /// Maximum size of a downloaded file in bytes.
 pub(super) const MAX_FILE: u64 = 20_000_000;
@@ -98,6 +98,7 @@ impl Maker<'_> {
                 self.parts.push(inline(file, &bytes));
             }
             Ok(bytes) => self.keep(&file.name, &file.mime, &bytes, index).await,
+            Err(Fault::Refused(reason)) => self.miss(file, &reason),
             Err(fault) => self.miss(file, &fault.to_string()),
         }
     }

@@ -23,8 +23,11 @@ use crate::{
     words,
 };
 
-/// Maximum number of attempts before a message is set aside.
-const ATTEMPTS: u32 = 5;
+/// Maximum number of attempts before a message is set aside; they take about six minutes.
+const ATTEMPTS: u32 = 12;
+
+/// Number of failed attempts after which the user is told that the server cannot be reached.
+const TOLD: u32 = 2;
 
 /// Pause before the next attempt; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Millis = 1_000;
@@ -51,6 +54,8 @@ enum Phase {
 /// The running prompt of a place.
 pub(super) struct Run {
     pending: PendingUpdate,
+    /// Further messages of the album that is the prompt.
+    album: Vec<PendingUpdate>,
     /// Updates that joined the turn, with their prompts; the same answer covers them.
     joined: Vec<(PendingUpdate, MessageId)>,
     /// True if the run now watches the last of the joined prompts.
@@ -79,7 +84,8 @@ impl Run {
 
     /// True if this run answers the update.
     pub(super) fn is_about(&self, id: UpdateId) -> bool {
-        self.pending.id == id || self.joined.iter().any(|(pending, _)| pending.id == id)
+        let mut others = self.album.iter().chain(self.joined.iter().map(|(pending, _)| pending));
+        self.pending.id == id || others.any(|pending| pending.id == id)
     }
 
     /// The id of the run's first prompt, which joined updates share.
@@ -97,13 +103,15 @@ impl Worker {
         }
         let pending = self.waiting.remove(index);
         self.queue_notice = None;
+        let album = self.take_album(&pending);
         let joined = if matches!(pending.state, State::Running(_)) { self.rejoin() } else { Vec::new() };
         let update = &pending.update;
         let progress = self.context().settings.progress.clone();
         self.run = Some(Run {
             board: Board::new(progress, update.is_direct, update.message.clone()),
-            phase: SyncWrapper::new(self.start(pending.clone())),
+            phase: SyncWrapper::new(self.start(pending.clone(), album.clone())),
             pending,
+            album,
             joined,
             is_last: false,
             session: None,
@@ -121,12 +129,13 @@ impl Worker {
         with_prompt.map(|(prompt, pending)| (pending, prompt)).collect()
     }
 
-    fn start(&self, pending: PendingUpdate) -> Phase {
+    fn start(&self, pending: PendingUpdate, album: Vec<PendingUpdate>) -> Phase {
         let start = Start {
             router: Arc::clone(&self.router),
             place: self.place.clone(),
             adapter: Arc::clone(&self.adapter),
             pending,
+            album,
         };
         Phase::Starting(start.go().boxed())
     }
@@ -248,7 +257,7 @@ impl Worker {
         // A prompt that joined late may be answered after the others.
         if let (Ending::Complete, false, Some((last, _))) = (&outcome.ending, run.is_last, run.joined.last())
         {
-            run.phase = SyncWrapper::new(self.start(last.clone()));
+            run.phase = SyncWrapper::new(self.start(last.clone(), Vec::new()));
             run.is_last = true;
             self.run = Some(run);
             return Ok(());
@@ -294,6 +303,9 @@ impl Worker {
         if error.is_transient() && !run.is_stopping {
             attempts = self.postpone(&run.pending).await?;
             if attempts < ATTEMPTS {
+                if attempts == TOLD {
+                    self.say(words::AWAY).await?;
+                }
                 self.context().couriers.show(&self.place, Showing::default());
                 // The ledger may know more about the update by now, such as its prompt's id.
                 self.has_news = true;
@@ -309,9 +321,9 @@ impl Worker {
         self.ledger().retry(pending.id, self.ledger().now() + wait).await
     }
 
-    /// Finishes the run. Joined updates are finished first, because the posts are stored with the first one.
+    /// Finishes the run. The other updates are finished first, because the posts are stored with the first one.
     async fn end(&mut self, run: &Run, posts: Vec<Post>, is_aside: bool) -> Result<(), ledger::Error> {
-        for (pending, _) in &run.joined {
+        for pending in run.album.iter().chain(run.joined.iter().map(|(pending, _)| pending)) {
             self.conclude(pending, Vec::new()).await?;
         }
         if is_aside {

@@ -47,13 +47,16 @@ pub(super) struct Start {
     pub(super) place: Place,
     pub(super) adapter: Arc<dyn Adapter>,
     pub(super) pending: PendingUpdate,
+    /// Further messages of the same album.
+    pub(super) album: Vec<PendingUpdate>,
 }
 
 impl Start {
     /// Sends the prompt, or resumes it if the server already has it.
     pub(super) async fn go(self) -> Result<Box<Started>, Failure> {
         let context = &self.router.context;
-        let made = prompt::make(&*self.adapter, &context.files, self.pending.id, &self.pending.update).await;
+        let update = self.pending.update.with_album(self.album.iter().map(|it| &it.update));
+        let made = prompt::make(&*self.adapter, &context.files, self.pending.id, &update).await;
         let mut notes = made.notes;
         let state = context.ledger.place_state(&self.place).await?;
         let mut input = made.prompt;
@@ -77,10 +80,9 @@ impl Start {
             input.delivery = Some(Delivery::Queue);
         }
         let id = client::id::message();
-        context
-            .ledger
-            .run(self.pending.id, ledger::Run { session: session.clone(), prompt: id.clone() })
-            .await?;
+        let run = ledger::Run { session: session.clone(), prompt: id.clone() };
+        let ids = std::iter::once(&self.pending).chain(&self.album).map(|it| it.id).collect();
+        context.ledger.run_all(ids, run).await?;
         input.message_id = Some(id);
         let events = context.feed.watch(&session);
         let stream = context.client.prompt_streaming_on(events, &session, input, self.pace()).await?;

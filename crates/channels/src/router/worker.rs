@@ -29,6 +29,9 @@ const MAX_WAITING: usize = 20;
 /// Maximum length of a message in bytes. No service lets users send longer messages.
 const MAX_TEXT: usize = 64 << 10;
 
+/// Time to wait for further messages of an album. Services deliver them within moments.
+const ALBUM_WAIT: Millis = 1_000;
+
 /// Pause after the ledger failed; doubles up to [`LONGEST_REST`].
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_mins(1);
@@ -102,6 +105,8 @@ impl Worker {
         self.reconcile().await?;
         self.show_marks().await?;
         loop {
+            // News go before timers: a message of an album may have arrived with the end of the wait for it.
+            self.has_news |= self.wakes.try_recv().is_ok();
             if std::mem::take(&mut self.has_news) {
                 self.read_news().await?;
             }
@@ -216,6 +221,10 @@ impl Worker {
         if update.is_direct || update.is_addressed || !matches!(update.content, Content::Message { .. }) {
             return Ok(true);
         }
+        // Only one message of an album has the caption that addresses the agent.
+        if update.album.is_some() && self.waiting.iter().any(|it| it.update.album == update.album) {
+            return Ok(true);
+        }
         Ok(self.place.thread.is_some() && self.ledger().place_state(&self.place).await?.session.is_some())
     }
 
@@ -283,7 +292,7 @@ impl Worker {
     }
 
     /// Runs, queues or joins a message, depending on the running turn and the settings.
-    async fn enqueue(&mut self, pending: PendingUpdate, roles: Roles) -> Result<(), ledger::Error> {
+    async fn enqueue(&mut self, mut pending: PendingUpdate, roles: Roles) -> Result<(), ledger::Error> {
         if !roles.prompt {
             return self
                 .conclude(&pending, vec![Post::text("You may answer requests, but not send prompts.")])
@@ -293,6 +302,10 @@ impl Worker {
             let text = if let Content::Message { text, .. } = &pending.update.content { text } else { "" };
             let post = Post::text(words::stale(age, text));
             return self.conclude(&pending, vec![post]).await;
+        }
+        if self.add_to_album(&mut pending) {
+            self.waiting.push(pending);
+            return Ok(());
         }
         if self.run.is_none() && self.waiting.is_empty() {
             self.waiting.push(pending);
@@ -305,7 +318,9 @@ impl Worker {
             return self.conclude(&pending, vec![post]).await;
         }
         match self.context().settings.busy {
-            Busy::Steer if self.can_steer() => return self.steer(pending).await,
+            Busy::Steer if self.can_steer() && pending.update.album.is_none() => {
+                return self.steer(pending).await;
+            }
             Busy::Interrupt => {
                 self.waiting.push(pending);
                 self.stop_run().await;
@@ -318,17 +333,38 @@ impl Worker {
         Ok(())
     }
 
+    /// Postpones the start of an album until its messages have arrived. Returns true if another message of the album
+    /// already waits.
+    fn add_to_album(&mut self, pending: &mut PendingUpdate) -> bool {
+        if pending.update.album.is_none() {
+            return false;
+        }
+        let due = pending.due.max(pending.received + ALBUM_WAIT);
+        pending.due = due;
+        let mut is_known = false;
+        for other in self.waiting.iter_mut().filter(|it| it.update.album == pending.update.album) {
+            other.due = other.due.max(due);
+            is_known = true;
+        }
+        is_known
+    }
+
+    /// Takes the other messages of an album out of the queue.
+    pub(super) fn take_album(&mut self, first: &PendingUpdate) -> Vec<PendingUpdate> {
+        let Some(album) = &first.update.album else { return Vec::new() };
+        self.waiting.extract_if(.., |it| it.update.album.as_ref() == Some(album)).collect()
+    }
+
     /// Says how many messages are queued, in one post for all that arrive during a turn.
     async fn announce_queue(&mut self) -> Result<(), ledger::Error> {
         // If no turn runs, the first of the waiting messages starts next.
         let queued = self.waiting.len() - usize::from(self.run.is_none());
         let post = Post::text(words::queued(queued));
-        match self.queue_notice {
-            Some(notice) => self.context().couriers.replace(&self.place, notice, post),
-            None => {
-                self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
-                self.context().couriers.wake(&self.place);
-            }
+        if let Some(notice) = self.queue_notice {
+            self.context().couriers.replace(&self.place, notice, post);
+        } else {
+            self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
+            self.context().couriers.wake(&self.place);
         }
         Ok(())
     }

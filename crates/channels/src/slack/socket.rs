@@ -72,7 +72,7 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
     let mut patience = Patience::default();
     loop {
         let line = tokio::select! {
-            line = dial(slack, token, &mut patience) => line,
+            line = dial(slack, token, &mut patience, inbox) => line,
             // The old connection is served until a new one is open.
             never = drain(&mut lines) => match never {},
         };
@@ -109,7 +109,7 @@ async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::
 }
 
 /// Opens a connection and waits for Slack's hello.
-async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<Line, Fault> {
+async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience, inbox: &Inbox) -> Result<Line, Fault> {
     loop {
         let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
         let line = match opened {
@@ -119,9 +119,13 @@ async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<
         match line {
             Ok(line) => {
                 tracing::info!(channel = CHANNEL, "connected");
+                inbox.connected(CHANNEL);
                 return Ok(line);
             }
-            Err(error) => patience.wait("apps.connections.open", error).await?,
+            Err(error) => {
+                inbox.lost(CHANNEL, error.fault.to_string());
+                patience.wait("apps.connections.open", error).await?;
+            }
         }
     }
 }

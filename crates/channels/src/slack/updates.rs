@@ -72,6 +72,7 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     Some(Update {
         alias: Some(alias),
         quoted: None,
+        album: None,
         is_direct,
         is_addressed: is_direct || is_mentioned,
         message: Some(ts.to_owned()),
@@ -128,6 +129,7 @@ fn something(id: String, place: Place, sender: Sender, ts: &str, content: Conten
         id,
         alias: None,
         quoted: None,
+        album: None,
         place,
         sender,
         is_direct,

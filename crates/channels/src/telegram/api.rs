@@ -20,11 +20,13 @@ use crate::{
 /// Timeout of a file transfer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ApiError {
     /// Telegram refused the call.
+    #[error("Telegram refused the call with {code}: {words}")]
     No { code: u16, words: String, parameters: Parameters },
     /// There was no answer, or one that is not Telegram's.
+    #[error(transparent)]
     Fault(Fault),
 }
 

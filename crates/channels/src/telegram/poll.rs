@@ -64,7 +64,7 @@ impl Pace {
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(?error, ?pause, "cannot receive or store updates of Telegram; retrying");
+        tracing::warn!(%error, ?pause, "cannot receive or store updates of Telegram; retrying");
         Ok(pause)
     }
 }
@@ -74,35 +74,41 @@ impl Telegram {
     pub(super) async fn poll(&self, bot: &Bot, inbox: &Inbox) -> Fault {
         let mut tries = 0;
         loop {
-            let error = match self.fetch(bot, inbox).await {
+            // After a failure, a short poll shows at once whether Telegram is back.
+            let timeout = if tries == 0 { self.pace.poll } else { Duration::ZERO };
+            let error = match self.fetch(bot, inbox, timeout).await {
                 Ok(pause) => {
                     tries = 0;
+                    inbox.connected(CHANNEL);
                     sleep(pause).await;
                     continue;
                 }
                 Err(error) => error,
             };
             match self.pace.after(&error, &mut tries) {
-                Ok(pause) => sleep(pause).await,
+                Ok(pause) => {
+                    inbox.lost(CHANNEL, error.to_string());
+                    sleep(pause).await;
+                }
                 Err(fault) => return fault,
             }
         }
     }
 
     /// Polls once and stores the updates. Returns the pause before the next poll.
-    async fn fetch(&self, bot: &Bot, inbox: &Inbox) -> Result<Duration, ApiError> {
+    async fn fetch(&self, bot: &Bot, inbox: &Inbox, timeout: Duration) -> Result<Duration, ApiError> {
         // Update numbers are counted per bot.
         let bookmark = format!("{CHANNEL}/{}", bot.id);
         let lost = |error: crate::ledger::Error| ApiError::Fault(Fault::Unreachable(error.to_string()));
         let offset = inbox.bookmark(&bookmark).await.map_err(lost)?;
-        let mut body = json!({"timeout": self.pace.poll.as_secs(), "limit": BATCH, "allowed_updates": KINDS});
+        let mut body = json!({"timeout": timeout.as_secs(), "limit": BATCH, "allowed_updates": KINDS});
         if let (Some(offset), Some(body)) =
             (offset.and_then(|it| it.parse::<i64>().ok()), body.as_object_mut())
         {
             body.insert("offset".to_owned(), offset.into());
         }
         let started = Instant::now();
-        let found: Vec<Value> = self.api.wait("getUpdates", &body, self.pace.poll + self.pace.grace).await?;
+        let found: Vec<Value> = self.api.wait("getUpdates", &body, timeout + self.pace.grace).await?;
         let Some(last) = found.iter().rev().find_map(|it| it.get("update_id").and_then(Value::as_i64)) else {
             let is_early = started.elapsed() < self.pace.idle;
             return Ok(if is_early { self.pace.idle } else { Duration::ZERO });

@@ -69,6 +69,8 @@ pub(super) struct Message {
     pub quote: Option<Quote>,
     /// Set on the message that opened a topic, to which all messages in the topic are formal replies.
     pub forum_topic_created: Option<Value>,
+    /// The id that messages of an album share.
+    pub media_group_id: Option<String>,
     pub photo: Vec<File>,
     pub document: Option<File>,
     pub voice: Option<File>,

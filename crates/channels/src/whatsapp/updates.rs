@@ -40,6 +40,7 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
         id: message.id.clone(),
         alias: None,
         quoted: None,
+        album: None,
         place: place(person),
         sender: Sender { id: person.clone(), name: name(person, contacts) },
         is_direct: true,

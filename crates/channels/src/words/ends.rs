@@ -74,6 +74,9 @@ fn failed(error: &MessageError) -> String {
                 .trim_end()
                 .to_owned()
         }
+        MessageError::Api(error) if matches!(error.status_code, Some(401 | 403)) => {
+            format!("The provider does not accept the server's key. {message}").trim_end().to_owned()
+        }
         MessageError::ContextOverflow { .. } => {
             "The conversation no longer fits into the model. /new begins a new one.".to_owned()
         }
@@ -89,6 +92,16 @@ pub(crate) fn unreachable(error: &client::Error) -> String {
             "The server cannot be reached right now. Try again in a moment.".to_owned()
         }
         error => format!("The server refused that: {}", reason(error)),
+    }
+}
+
+/// A line of `/status` about a server that could not be asked.
+pub(crate) fn unknown_state(error: &client::Error) -> String {
+    match error {
+        error if error.is_transient() => {
+            "The server cannot be reached right now; I go on as soon as it is back.".to_owned()
+        }
+        error => unreachable(error),
     }
 }
 

@@ -61,17 +61,19 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     lines.extend(model.map(|model| format!("Model: {}", code(&model))));
     let agent = situation.agent.or_else(|| situation.session?.agent.as_deref());
     lines.extend(agent.map(|agent| format!("Agent: {agent}")));
-    lines.extend(situation.session.and_then(|session| session.tokens.as_ref()).map(tokens));
+    let used = situation.session.and_then(|session| session.tokens.as_ref());
+    lines.extend(used.filter(|used| used.input + used.output > 0).map(tokens));
     lines.join("\n")
 }
 
 /// Says that a model call failed and is retried.
 pub(crate) fn retry(wait: Duration, attempt: u32, message: &str) -> String {
-    format!(
-        "🔁 {}. Trying again in {} (attempt {attempt})",
-        excerpt(message, 120).trim_end_matches('.'),
-        lasting(wait)
-    )
+    let when = if wait.as_secs() == 0 { "now".to_owned() } else { format!("in {}", lasting(wait)) };
+    let why = excerpt(message, 120);
+    let why = why.trim_end_matches('.');
+    let capital: String =
+        why.chars().take(1).flat_map(char::to_uppercase).chain(why.chars().skip(1)).collect();
+    format!("🔁 {capital}. Trying again {when} (attempt {attempt})")
 }
 
 fn counted(count: usize, one: &str, many: &str) -> Option<String> {
@@ -99,6 +101,15 @@ pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: M
         format!("{number}. {} ({age} ago){mark}", excerpt(&session.title, 60))
     });
     format!("{}\n\n/use and a number continues one of them.", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Models whose names contain a word; `None` if there are none.
+pub(crate) fn matching_models(models: &[ModelRef], word: &str) -> Option<String> {
+    let names = models.iter().map(|it| format!("{}/{}", it.provider_id, it.model_id));
+    let word = word.to_lowercase();
+    let names: Vec<String> = names.filter(|name| name.to_lowercase().contains(&word)).collect();
+    let text = format!("Several models match:\n\n{}\n\n/model and a whole name selects one.", list(&names));
+    (!names.is_empty()).then_some(text)
 }
 
 /// The text of `/model`.

@@ -157,3 +157,15 @@ fn times_sizes_and_excerpts_are_readable() {
 fn the_help_fits_into_a_message() {
     assert!(help().encode_utf16().count() < 1_024);
 }
+
+#[test]
+fn a_misspelt_command_is_recognised() {
+    assert_eq!(unknown_command("canel"), "There is no command /canel. Did you mean /cancel?");
+    assert_eq!(unknown_command("dance"), "There is no command /dance. /help lists them.");
+}
+
+#[test]
+fn a_retry_without_a_wait_is_now() {
+    let text = retry(Duration::ZERO, 4, "the connection was lost.");
+    assert_eq!(text, "🔁 The connection was lost. Trying again now (attempt 4)");
+}

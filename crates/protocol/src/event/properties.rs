@@ -241,8 +241,8 @@ impl ContinuationStarted {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
         match self.source {
-            Source::Todo => format!("going on ({}): {}", self.n, open_todos(self.open)),
-            Source::Hook => format!("going on ({}): requested by a plugin", self.n),
+            Source::Todo => format!("{}, going on (round {})", open_todos(self.open), self.n),
+            Source::Hook => format!("going on because a plugin asked for it (round {})", self.n),
         }
     }
 }
@@ -250,10 +250,10 @@ impl ContinuationStarted {
 impl ContinuationCountdown {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
-        format!("about to go on by itself: {}", open_todos(self.open))
+        format!("{}, going on in a moment", open_todos(self.open))
     }
 }
 
 fn open_todos(open: u64) -> String {
-    if open == 1 { "1 todo is open".to_owned() } else { format!("{open} todos are open") }
+    if open == 1 { "1 todo is still open".to_owned() } else { format!("{open} todos are still open") }
 }

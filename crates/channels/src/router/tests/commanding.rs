@@ -216,5 +216,5 @@ async fn status_works_without_the_server() {
     world.server.fail("/session/ses_1", 503, 1);
     world.say("/status").await;
     let status = world.heard("Working for").await.text;
-    assert!(status.ends_with("The server cannot be reached right now. Try again in a moment."), "{status}");
+    assert!(status.ends_with("I go on as soon as it is back."), "{status}");
 }

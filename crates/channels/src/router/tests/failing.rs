@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{Setup, World, place};
-use crate::settings;
+use crate::{settings, words};
 
 #[tokio::test]
 async fn a_message_is_tried_again_when_the_server_was_away() {
@@ -21,7 +21,7 @@ async fn a_message_is_tried_again_when_the_server_was_away() {
     world.server.answer(&prompt, "back again");
     world.heard("back again").await;
     world.rest().await;
-    assert_eq!(world.texts(), ["back again"]);
+    assert_eq!(world.texts(), [words::AWAY, "back again"]);
 }
 
 #[tokio::test]
@@ -38,15 +38,16 @@ async fn a_prompt_that_may_have_arrived_keeps_its_id() {
 }
 
 #[tokio::test]
-async fn after_five_failures_a_message_is_set_aside_and_the_next_has_its_turn() {
+async fn after_twelve_failures_a_message_is_set_aside_and_the_next_has_its_turn() {
     let mut world = World::new().await;
-    world.server.fail("/session", 503, 5);
+    world.server.fail("/session", 503, 12);
     world.say("unlucky").await;
-    for seconds in [1, 2, 4, 8] {
+    for seconds in [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60] {
         world.retried().await;
         world.pass(Duration::from_secs(seconds)).await;
     }
-    world.heard("The server could not be reached in 5 attempts.").await;
+    world.heard("The server could not be reached in 12 attempts.").await;
+    assert_eq!(world.chat.count(&place(), "The server cannot be reached right now."), 1);
     let aside = world.ledger.aside().await.unwrap();
     assert_eq!(aside.len(), 1);
     assert!(world.server.prompts().is_empty());

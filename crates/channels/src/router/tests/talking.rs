@@ -1,5 +1,7 @@
 //! From a user's message to the answer.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::{Setup, World, place, thread};
@@ -259,4 +261,27 @@ async fn the_message_that_the_user_replies_to_reaches_the_model() {
     world.bring(update).await;
     let prompt = world.server.prompt(0).await;
     assert_eq!(prompt.text(), "In reply to:\n> The second line\n> is wrong.\n\nwhat about this?");
+}
+
+#[tokio::test]
+async fn an_album_is_one_prompt_even_after_a_crash() {
+    let mut world = World::new().await;
+    for (text, name) in [("compare these", "a.png"), ("", "b.png"), ("", "c.png")] {
+        world.chat.put(name, b"picture");
+        let file =
+            Attachment { reference: name.into(), name: name.into(), mime: "image/png".into(), size: None };
+        let content = Content::Message { text: text.into(), files: vec![file] };
+        let update = Update { album: Some("album".into()), ..world.update(content) };
+        world.bring(update).await;
+    }
+    // The clock starts the album after the last of its messages.
+    world.pass(Duration::from_secs(1)).await;
+    let prompt = world.server.prompt(0).await;
+    assert_eq!(prompt.text(), "compare these");
+    assert_eq!(prompt.body["parts"].as_array().unwrap().len(), 4, "{}", prompt.body);
+    let world = world.crash().await;
+    world.server.answer(&prompt, "all the same");
+    world.heard("all the same").await;
+    world.rest().await;
+    assert_eq!((world.server.prompts().len(), world.texts()), (1, vec!["all the same".to_owned()]));
 }

@@ -3,7 +3,7 @@
 use testkit::breaker::{Breaker, Cut};
 
 use super::*;
-use crate::{Post, courier::Couriers};
+use crate::{ChannelState, Health, Post, courier::Couriers};
 
 /// Answers every update with a fixed text.
 async fn answer(mut gateway: Gateway, couriers: Couriers) {
@@ -18,6 +18,7 @@ async fn answer(mut gateway: Gateway, couriers: Couriers) {
 
 struct Cutting {
     world: World,
+    health: Health,
     breaker: Breaker,
     answering: JoinHandle<()>,
 }
@@ -32,9 +33,10 @@ impl Cutting {
         world.clock = Arc::new(|| jiff::Timestamp::now().as_millisecond());
         let gateway = world.receive();
         let adapter: Arc<dyn Adapter> = gateway.adapter.clone();
+        let health = gateway.inbox.health().clone();
         let couriers = Couriers::new(gateway.inbox.clone(), &[adapter]);
         let answering = tokio::spawn(answer(gateway, couriers));
-        Self { world, breaker, answering: answering }
+        Self { world, health, breaker, answering }
     }
 
     fn count(&self, words: &str) -> usize {
@@ -76,6 +78,21 @@ async fn cut_during_the_answer(cut: Cut) {
     let counts = ["Answer to one", "Answer to three"].map(|words| cutting.count(words));
     assert_eq!(counts, [1, 1], "{cut:?}");
     assert!(cutting.count("Answer to two") <= 1, "{cut:?}");
+}
+
+#[tokio::test]
+async fn the_channel_reports_an_outage_and_its_end() {
+    let cutting = Cutting::new().await;
+    let mut states = cutting.health.subscribe();
+    let mut until = async |is_it: fn(&ChannelState) -> bool| {
+        let found = states.wait_for(|states| states.get("telegram").is_some_and(is_it));
+        drop(timeout(PATIENCE, found).await.unwrap().unwrap());
+    };
+    until(|state| *state == ChannelState::Connected).await;
+    cutting.breaker.cut(Cut::Reset);
+    until(|state| matches!(state, ChannelState::Reconnecting { .. })).await;
+    cutting.breaker.restore();
+    until(|state| *state == ChannelState::Connected).await;
 }
 
 #[tokio::test]
