@@ -205,7 +205,7 @@ impl Host {
 
     async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, Failure> {
         if self.options.sandbox.as_ref().is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
-            return Err(Failure::Error("the sandbox does not allow to write anything".to_owned()));
+            return Err(Failure::Error("the sandbox does not allow writing".to_owned()));
         }
         let gate = self.gate(&self.permissions, None);
         let path = self.place(&gate, &wanted.path.to_string_lossy()).await?;

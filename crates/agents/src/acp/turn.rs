@@ -189,7 +189,7 @@ impl Conversation {
                 out.push(Signal::Ended(end));
             }
             Err(error) => {
-                let message = format!("{} gave no sensible answer to a prompt: {error}", self.options.id());
+                let message = format!("{} gave an invalid answer to a prompt: {error}", self.options.id());
                 out.push(Signal::Failed(Broken::refuses(message)));
             }
         }
