@@ -155,7 +155,7 @@ impl CodexProcess {
         Ok(Frame(received))
     }
 
-    /// Tells whether a message between turns begins a turn.
+    /// Returns true if a message between turns begins a turn.
     fn begins(&mut self, method: &str, params: Value) -> bool {
         let Ok(told) = wire::told(method, params) else { return false };
         if told.thread.as_ref() == Some(&self.thread) {
@@ -228,8 +228,11 @@ async fn greet(
 fn opened(method: &str, answer: Value) -> Result<ThreadOpened, jsonrpc::Error> {
     serde_json::from_value(answer).map_err(|error| jsonrpc::Error::Refused {
         method: method.into(),
-        fault: jsonrpc::Fault::new(jsonrpc::INTERNAL_ERROR, format!("its answer names no thread: {error}"))
-            .into(),
+        fault: jsonrpc::Fault::new(
+            jsonrpc::INTERNAL_ERROR,
+            format!("its answer contains no thread: {error}"),
+        )
+        .into(),
     })
 }
 
