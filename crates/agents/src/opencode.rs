@@ -29,7 +29,6 @@ use run::{ChildStream, Connection};
 use server::Server;
 pub use server::{Remote, Start};
 
-/// Its abilities.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -48,11 +47,11 @@ pub const ABILITIES: Abilities = Abilities {
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// Until it answers a call before the turn has begun.
+    /// Timeout of a call that OpenCode must answer before the turn has begun.
     call: Duration,
-    /// Until its events resume after they have broken off. A server that is restarted needs a few seconds.
+    /// Timeout for the reconnection of a broken event stream. A server that restarts needs a few seconds.
     lost: Duration,
-    /// Until it is asked whether it is at work.
+    /// Delays before Baton asks OpenCode for its status.
     pace: Pace,
 }
 
@@ -121,7 +120,7 @@ impl Agent for OpenCode {
     async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {
         match task {
             Task::Prompt(_) => run::work(self, context.turn, connection).await,
-            // OpenCode works only when it is prompted.
+            // OpenCode never begins a turn by itself.
             Task::Wake => Outcome { end: TurnEnd::Completed, process: Condition::Released },
         }
     }
