@@ -25,7 +25,6 @@ pub struct Options {
     pub about: About,
     /// The program and its permissions.
     pub program: Program,
-    /// Timeouts.
     pub patience: Patience,
     /// Resource limits of a process.
     pub bounds: Bounds,
@@ -100,7 +99,6 @@ pub trait Agent: Send + Sync + 'static {
 /// The surroundings of a turn.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The turn.
     pub turn: &'a Arc<Turn>,
     /// The clock for timestamps in events.
     pub clock: &'a Arc<dyn Clock>,
@@ -126,20 +124,17 @@ pub enum Task<'a> {
 /// A process that was started.
 #[derive(Debug)]
 pub struct Opened<P> {
-    /// The process.
     pub process: P,
     /// The id to store, under which the conversation can be resumed; none if the process tells it later.
     pub note: Option<String>,
-    /// Why the conversation to resume was lost; none if it was resumed or there was none.
+    /// The reason why the conversation was lost; none if it was resumed or there was none.
     pub lost: Option<String>,
 }
 
 /// The end of a turn and the state of its process.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
-    /// How the turn ended.
     pub end: TurnEnd,
-    /// What becomes of the process.
     pub process: Condition,
 }
 
@@ -148,7 +143,7 @@ pub struct Outcome {
 pub enum Condition {
     /// It can serve the next turn.
     Reusable,
-    /// It is not needed any longer.
+    /// It is no longer needed.
     Released,
     /// It has to be ended.
     Broken,
@@ -242,7 +237,7 @@ pub enum Phase {
     Working,
     /// The end of the turn is due.
     Ending,
-    /// The agent works by itself, and nothing but a silence of this length tells that it has ended.
+    /// The agent works by itself, and only a silence of this length shows that it has ended.
     Listening(Duration),
 }
 

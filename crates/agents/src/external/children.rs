@@ -21,10 +21,10 @@ use tokio::time::timeout;
 
 use super::{ChildRegistry, permission};
 
-/// Events that may wait for a child.
+/// Most events that wait for a child.
 const MAX_BEHIND: usize = 1_024;
 
-/// Stopped children that may wait to be reported to the agent.
+/// Most stopped children that wait to be reported to the agent.
 const MAX_STOPPED: usize = 64;
 
 /// Timeout for children to publish what was sent to them before they ended.
@@ -43,7 +43,6 @@ pub struct Subagent {
     pub name: String,
     /// The title of its session.
     pub title: String,
-    /// Its prompt.
     pub prompt: String,
     /// The tool call that started it. Its metadata names the session of the subagent.
     pub call: String,
@@ -155,7 +154,7 @@ impl<'a> Children<'a> {
     }
 }
 
-/// Tells whether a session shows the work of a subagent of this agent. Such a session takes no prompts.
+/// Returns true if a session shows the work of a subagent of this agent. Such a session takes no prompts.
 pub fn is_subagent(session: &Session, agent: &str) -> bool {
     session.note(NOTE) == Some(agent)
 }

@@ -253,7 +253,7 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    /// Stops the turn for the user: in the agent's words first. A process that does not stop in time is ended, and with
+    /// Interrupts the turn for the user with the agent's own message. A process that does not stop in time is ended, with
     /// it everything that it has started.
     async fn interrupt(&mut self) -> Outcome {
         let deadline = Instant::now() + self.options.patience.interrupt;

@@ -115,7 +115,7 @@ async fn programs_that_hang() {
         (("after its result", "begin; speak m1 hello; result; hang", Completed, ""), |it| {
             it.patience.settle = HASTY;
         }),
-        (("without reading", "hang", Error, "did not read what it was told for 300ms"), |it| {
+        (("without reading", "hang", Error, "did not read its input for 300ms"), |it| {
             it.bounds.write = HASTY;
         }),
     ];
