@@ -33,8 +33,8 @@ pub struct Options {
     pub dialect: Dialect,
     /// The methods that the remote side may request.
     pub methods: &'static [&'static str],
-    /// The notification that withdraws a local request nobody waits for any more, if the remote side knows one. Its
-    /// parameter `id` names the request.
+    /// The notification that withdraws a local request whose caller no longer waits; none if the remote side has none.
+    /// Its parameter `id` names the request.
     pub cancel: Option<&'static str>,
 }
 
@@ -79,10 +79,11 @@ pub struct Inbox<P = Value> {
 /// A message of the remote side.
 #[derive(Debug)]
 pub enum Incoming<P = Value> {
-    /// A request.
     Asked(Asked<P>),
-    /// A notification.
-    Told { method: String, params: P },
+    Told {
+        method: String,
+        params: P,
+    },
     /// A line that cannot be parsed.
     Malformed(Malformed),
 }
