@@ -4,8 +4,8 @@ use protocol::part::FilePart;
 use protocol::{MessageWithParts, PartBody};
 use serde_json::{Value, json};
 
-/// The content blocks of a prompt. Ignored text is left out. A file that is not embedded in the prompt is named, so that
-/// Claude Code can read it.
+/// The content blocks of a prompt. Ignored text is left out. A file that is not embedded in the prompt is named, so
+/// that Claude Code can read it.
 pub(super) fn blocks(message: &MessageWithParts) -> Vec<Value> {
     let mut blocks: Vec<Value> = message.parts.iter().filter_map(|part| block(&part.body)).collect();
     if blocks.is_empty() {

@@ -1,5 +1,5 @@
-//! The todo list of Claude Code. Older versions write the whole list at once. Newer versions have a tool for each change,
-//! and only the results of these tools contain an entry's number.
+//! The todo list of Claude Code. Older versions write the whole list at once. Newer versions have a tool for each
+//! change, and only the results of these tools contain an entry's number.
 
 use protocol::{Extra, Todo};
 use serde_json::Value;

@@ -2,8 +2,8 @@
 //!
 //! One call of its model is one step. A step begins with `message_start` and ends with the next `message_start` or with
 //! the segment, because only then have its tools finished and is its cost known ([`scope`]). Lines of a subagent name
-//! the call that they belong to. They form a separate conversation ([`children`]) and never open, end or reopen a step of
-//! the session itself.
+//! the call that they belong to. They form a separate conversation ([`children`]) and never open, end or reopen a step
+//! of the session itself.
 
 mod children;
 mod scope;

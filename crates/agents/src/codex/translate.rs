@@ -3,9 +3,9 @@
 //! An item of Codex becomes a text, a reasoning or a tool part. Codex does not report the end of a model call, but it
 //! reports the tokens of each call after the tools of that call, so a step ends there.
 //!
-//! The translation closes three gaps in the protocol. Codex does not end an item that is cut off by an interruption or by
-//! a prompt that joins the turn. It reports token totals more than once, so only the increase counts. It does not report
-//! the purpose of a thread, so the translation keeps it from the call that started the thread.
+//! The translation closes three gaps in the protocol. Codex does not end an item that is cut off by an interruption or
+//! by a prompt that joins the turn. It reports token totals more than once, so only the increase counts. It does not
+//! report the purpose of a thread, so the translation keeps it from the call that started the thread.
 
 mod tool;
 
@@ -184,8 +184,8 @@ impl Translation {
         std::mem::take(&mut self.events)
     }
 
-    /// Closes everything that is open at the end of a turn. The step of a failed turn stays open, so that the error closes
-    /// it.
+    /// Closes everything that is open at the end of a turn. The step of a failed turn stays open, so that the error
+    /// closes it.
     pub(super) fn end(&mut self, turn: &Turn) -> Vec<AgentEvent> {
         self.resume();
         self.cut();
@@ -334,8 +334,8 @@ impl Translation {
         self.say(AgentEvent::ReasoningDelta { key: id, delta });
     }
 
-    /// Appends to the output of a running tool. An event is emitted each time the output has doubled, because every event is
-    /// stored.
+    /// Appends to the output of a running tool. An event is emitted each time the output has doubled, because every
+    /// event is stored.
     fn progress(&mut self, id: &str, delta: &str) {
         let Some(Open::Tool { progress, shown, .. }) = self.items.get_mut(id) else { return };
         progress.push_str(delta);

@@ -1,8 +1,8 @@
 //! The messages of `codex app-server` that Baton uses.
 //!
-//! Decoding is lenient, because Codex extends its protocol with every release and a turn must not end because of that: a
-//! missing field gets a default, an unknown kind is [`Notice::Other`] or [`Body::Other`], and only a field of the wrong
-//! type is an error.
+//! Decoding is lenient, because Codex extends its protocol with every release and a turn must not end because of that:
+//! a missing field gets a default, an unknown kind is [`Notice::Other`] or [`Body::Other`], and only a field of the
+//! wrong type is an error.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

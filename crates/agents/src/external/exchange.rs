@@ -253,8 +253,8 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    /// Interrupts the turn for the user with the agent's own message. A process that does not stop in time is ended, with
-    /// it everything that it has started.
+    /// Interrupts the turn for the user with the agent's own message. A process that does not stop in time is ended,
+    /// with it everything that it has started.
     async fn interrupt(&mut self) -> Outcome {
         let deadline = Instant::now() + self.options.patience.interrupt;
         self.requests.clear();

@@ -35,7 +35,8 @@ pub trait Kept: Send + 'static {
 /// An event of a process between turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rested {
-    /// The process began to work by itself and needs a turn, with the reason for the user. It keeps its unread messages.
+    /// The process began to work by itself and needs a turn, with the reason for the user. It keeps its unread
+    /// messages.
     Woke(String),
     /// The process ended, with the reason.
     Ended(String),

@@ -1,9 +1,9 @@
 //! The test harness for runners that drive programs: an engine around one runner, a simulated user, and
 //! programs that misbehave on demand.
 //!
-//! A [`Fake`] is a shell script with a few functions, so that a test defines each misbehaviour in a line or two. It runs
-//! as `/bin/sh FILE` and ignores the arguments that a driver adds. `say` writes a line, `hear WORDS` reads lines until
-//! one contains them (and exits when the input ends), `hang` runs for ever, `linger` runs until its input ends.
+//! A [`Fake`] is a shell script with a few functions, so that a test defines each misbehaviour in a line or two. It
+//! runs as `/bin/sh FILE` and ignores the arguments that a driver adds. `say` writes a line, `hear WORDS` reads lines
+//! until one contains them (and exits when the input ends), `hang` runs for ever, `linger` runs until its input ends.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

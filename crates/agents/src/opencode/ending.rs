@@ -30,8 +30,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Takes in the end of the turn at OpenCode. The turn ends here when the turns of its children have ended too. Children
-    /// in the background may make OpenCode continue.
+    /// Takes in the end of the turn at OpenCode. The turn ends here when the turns of its children have ended too.
+    /// Children in the background may make OpenCode continue.
     pub(super) fn hold(&mut self, end: TurnEnd) -> Flow {
         if self.born.is_empty() && self.held.is_none() {
             return Flow::Break(end);
@@ -95,8 +95,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Handles the status busy. After a long silence the user sees a retry status with an explanation, unless the turn waits
-    /// for a tool, a child or the user.
+    /// Handles the status busy. After a long silence the user sees a retry status with an explanation, unless the turn
+    /// waits for a tool, a child or the user.
     async fn remark(&mut self) {
         if self.translator.is_acting() || !self.asked.is_empty() || !self.born.is_empty() {
             return;

@@ -63,7 +63,8 @@ impl Pulse {
         (self.asked, self.unsure) = (now, None);
     }
 
-    /// Called while OpenCode is busy. Returns the length of the silence when it is time to tell the user, once per silence.
+    /// Called while OpenCode is busy. Returns the length of the silence when it is time to tell the user, once per
+    /// silence.
     pub(super) fn silence(&mut self, now: Instant) -> Option<Duration> {
         let silence = now.saturating_duration_since(self.heard);
         if self.told || silence < self.pace.quiet {

@@ -120,7 +120,8 @@ async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> 
     }
 }
 
-/// Resumes the session with this id at OpenCode, or creates one. Returns the reason if the session could not be resumed.
+/// Resumes the session with this id at OpenCode, or creates one. Returns the reason if the session could not be
+/// resumed.
 async fn session(
     agent: &OpenCode,
     client: &Client,
@@ -373,7 +374,8 @@ impl<'a> Drive<'a> {
         let ask = async move {
             let answer = permission::ask(turn, rules, wire::permission(&request)).await;
             let (reply, message) = wire::reply(&answer);
-            // Set the flag before OpenCode receives the answer, because its next events are consequences of the refusal.
+            // Set the flag before OpenCode receives the answer, because its next events are consequences of the
+            // refusal.
             has_refused.fetch_or(reply == PermissionReply::Reject, Ordering::Relaxed);
             client.reply_permission(&request.id, reply, message).await
         };
@@ -402,8 +404,8 @@ impl<'a> Drive<'a> {
         self.asked.push(ask.boxed());
     }
 
-    /// Warns if OpenCode did not accept an answer, because it may wait for ever. Status 404 means that another client has
-    /// answered already.
+    /// Warns if OpenCode did not accept an answer, because it may wait for ever. Status 404 means that another client
+    /// has answered already.
     async fn replied(&mut self, replied: Replied) -> Flow {
         if let Err(error) = replied
             && error.status() != Some(404)

@@ -1,5 +1,5 @@
-//! The OpenCode server: one that already runs, or a process that Baton starts on demand, shares between all sessions and
-//! stops when no turn has used it for a while.
+//! The OpenCode server: one that already runs, or a process that Baton starts on demand, shares between all sessions
+//! and stops when no turn has used it for a while.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

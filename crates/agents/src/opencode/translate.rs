@@ -1,10 +1,10 @@
 //! Translates OpenCode's events into agent events and actions. Pure: events in, [`Said`] out.
 //!
-//! OpenCode reports busy many times and, after an error or an abort, idle twice, the first time while a message is still
-//! open. So idle alone does not end a turn. A turn has ended when OpenCode is idle *and* every prompt of the turn was
-//! published *and* was followed by busy *and* no message is open. An event that looks like an end but fails this rule
-//! makes the translator [`Said::Unsure`]: the caller checks the server's status a little later and reports idle with
-//! [`Translator::settle`].
+//! OpenCode reports busy many times and, after an error or an abort, idle twice, the first time while a message is
+//! still open. So idle alone does not end a turn. A turn has ended when OpenCode is idle *and* every prompt of the turn
+//! was published *and* was followed by busy *and* no message is open. An event that looks like an end but fails this
+//! rule makes the translator [`Said::Unsure`]: the caller checks the server's status a little later and reports idle
+//! with [`Translator::settle`].
 //!
 //! Events may arrive twice: after a reconnect the caller reads the state and passes it on as events.
 
@@ -254,7 +254,8 @@ impl Translator {
         self.end(end)
     }
 
-    /// Returns true if a message is open and OpenCode has reported no reason for its end. For a child the parent decides.
+    /// Returns true if a message is open and OpenCode has reported no reason for its end. For a child the parent
+    /// decides.
     fn was_cut_off(&self) -> bool {
         let is_open = self.step.as_ref().is_some_and(|step| !step.is_done);
         let has_ended = self.idle_is_due || self.failure.is_some() || self.was_aborted;
@@ -328,7 +329,8 @@ impl Translator {
         }
     }
 
-    /// Returns true for an unclosed message that is younger than the turn's first prompt. Message ids sort by their age.
+    /// Returns true for an unclosed message that is younger than the turn's first prompt. Message ids sort by their
+    /// age.
     fn is_ours(&self, id: &MessageId) -> bool {
         let is_younger = self.first.as_ref().is_some_and(|first| id.as_str() > first.as_str());
         is_younger && !self.closed.contains(id)
@@ -351,8 +353,8 @@ impl Translator {
         said
     }
 
-    /// Closes the step of a complete message. A step with an error stays open, so that the end of the turn closes it with
-    /// that error.
+    /// Closes the step of a complete message. A step with an error stays open, so that the end of the turn closes it
+    /// with that error.
     fn close_step(&mut self, message: &AssistantMessage) -> Vec<Said> {
         let Some(step) = &mut self.step else { return Vec::new() };
         step.is_done = true;

@@ -1,8 +1,8 @@
 //! Replays recordings of the real Claude Code and compares the published events with snapshots.
 //!
-//! The fake program writes the recorded lines and waits for input where the real one received a line. The replay differs
-//! from the recording in two ways: a program that does not report its state gets the second prompt after its result and
-//! not before, and its input stays open.
+//! The fake program writes the recorded lines and waits for input where the real one received a line. The replay
+//! differs from the recording in two ways: a program that does not report its state gets the second prompt after its
+//! result and not before, and its input stays open.
 
 use std::fmt::Write as _;
 

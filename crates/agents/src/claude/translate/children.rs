@@ -18,7 +18,7 @@ use crate::external::Subagent;
 const MAX_CHILDREN: usize = 64;
 
 /// The error of a subagent whose result never arrived.
-const LEFT: &str = "Claude Code went on without a result of this subagent";
+const LEFT: &str = "Claude Code continued without a result of this subagent";
 
 /// The tool under which clients know subagents.
 const TASK: &str = "task";
@@ -116,7 +116,8 @@ impl Translator {
         below.find_map(|(name, child)| Some((Some(name.clone()), child.scope.call(call)?)))
     }
 
-    /// Takes in the result of a call. A subagent that the call started has ended, unless it continues in the background.
+    /// Takes in the result of a call. A subagent that the call started has ended, unless it continues in the
+    /// background.
     pub(super) fn reported(
         &mut self,
         name: &str,

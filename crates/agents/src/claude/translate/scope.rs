@@ -130,7 +130,7 @@ impl Scope {
     pub(super) fn finish(&mut self, cost: Number, out: &mut Vec<AgentEvent>) {
         let Some(step) = self.step.take() else { return };
         for (call, _) in std::mem::take(&mut self.calls) {
-            let error = "Claude Code went on without a result of this call".to_owned();
+            let error = "Claude Code continued without a result of this call".to_owned();
             out.push(AgentEvent::ToolFailed { call, error, metadata: None });
         }
         out.push(AgentEvent::StepFinished {
@@ -241,7 +241,8 @@ impl Scope {
         out.extend(todos.map(AgentEvent::Todos));
     }
 
-    /// Adds the report of a subagent as text, unless it was streamed already: some versions do not send its last message.
+    /// Adds the report of a subagent as text, unless it was streamed already: some versions do not send its last
+    /// message.
     pub(super) fn report(&mut self, report: String, out: &mut Vec<AgentEvent>) {
         let was_said = self.step.as_ref().is_some_and(|step| step.did == Did::Spoke);
         if !was_said && !report.is_empty() {

@@ -1,5 +1,5 @@
-//! Programs that misbehave. Each turn ends exactly once and before its deadline, with an error that names the cause, and
-//! no process is left running.
+//! Programs that misbehave. Each turn ends exactly once and before its deadline, with an error that names the cause,
+//! and no process is left running.
 
 use std::time::{Duration, Instant};
 

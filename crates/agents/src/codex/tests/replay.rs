@@ -214,8 +214,8 @@ replays! {
     compact: Person::Agrees;
 }
 
-/// In the recording the user declines and the turn continues. Baton sends the same reply when a request times out and the
-/// configured default is to reject.
+/// In the recording the user declines and the turn continues. Baton sends the same reply when a request times out and
+/// the configured default is to reject.
 #[tokio::test]
 async fn approval_deny() {
     let limits = Limits {

@@ -109,8 +109,8 @@ impl Step {
         }
     }
 
-    /// Translates a delta. A delta of an unknown or incomplete text is dropped, because the end of the text carries all of
-    /// it.
+    /// Translates a delta. A delta of an unknown or incomplete text is dropped, because the end of the text carries all
+    /// of it.
     pub(super) fn delta(&mut self, id: &PartId, delta: &str) -> Vec<AgentEvent> {
         match self.texts.get_mut(id) {
             Some(text) if !text.is_closed && !text.has_gap => {
