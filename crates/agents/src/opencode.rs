@@ -1,8 +1,8 @@
 //! OpenCode as an external agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
 //! `wire` makes the bodies of calls, `translate` interprets events, `server` starts and stops the process, and `run` is the
-//! loop of one turn, which has ended when `ending` says so. Subagents of OpenCode are child sessions. The parent's loop
-//! hears the events of all of them and passes them on through a [`ChildRegistry`].
+//! loop of one turn, which ends when `ending` decides so. Subagents of OpenCode are child sessions. The parent's loop
+//! reads the events of all of them and passes them on through a [`ChildRegistry`].
 
 mod ending;
 mod pulse;

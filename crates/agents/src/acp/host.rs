@@ -69,7 +69,7 @@ impl Host {
     }
 
     fn gate<'g>(&'g self, permissions: &'g Permissions, call: Option<&'g str>) -> Gate<'g> {
-        // The agent runs what is permitted itself, so nothing can be sealed.
+        // The agent executes a permitted call itself, so Baton cannot seal it.
         Gate { turn: &self.turn, root: &self.root, permissions, readable: Vec::new(), seals: false, call }
     }
 

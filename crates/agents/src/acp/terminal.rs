@@ -136,7 +136,7 @@ impl Terminals {
         Ok(TerminalOutputResponse::new(&seen.output, seen.truncated).exit_status(exit))
     }
 
-    /// Waits until a command is over.
+    /// Waits until a command has ended.
     pub(super) async fn wait(&self, id: &TerminalId) -> Result<WaitForTerminalExitResponse, Fault> {
         let mut seen =
             self.state().open.get(&*id.0).map(|terminal| terminal.seen.clone()).ok_or_else(|| unknown(id))?;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_over_when_its_process_exits() {
+    async fn a_command_ends_when_its_process_exits() {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
         let create = |line: &str| {
             let root = Root::new(directory.path()).unwrap();

@@ -28,7 +28,7 @@ const UNASKED: &str = "Codex began to work by itself.";
 pub(super) enum Call {
     /// `turn/start` or `thread/compact/start`: the turn begins with its answer.
     Start,
-    /// `turn/steer` with an input that needs a turn of its own if it cannot join.
+    /// `turn/steer` with an input that needs a separate turn if it cannot join.
     Steer(Vec<Value>),
     /// `turn/interrupt` of the session's own turn.
     Interrupt,
@@ -174,7 +174,7 @@ impl Kept for CodexProcess {
         loop {
             match self.link.next().await {
                 None => return Rested::Ended(self.link.failure().await),
-                // No turn can answer it. Dropping the request tells Codex so.
+                // No turn can answer it. Dropping the request answers it with an error.
                 Some(Incoming::Asked(asked)) => debug!(asked.method, "Codex asks between turns"),
                 Some(Incoming::Told { method, params }) => {
                     if self.begins(&method, params) {

@@ -82,7 +82,7 @@ pub trait Agent: Send + Sync + 'static {
         std::future::ready(None)
     }
 
-    /// Ends whatever the agent runs besides the processes of sessions.
+    /// Ends everything that the agent runs besides the processes of sessions.
     fn close(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -125,7 +125,7 @@ pub enum Task<'a> {
 #[derive(Debug)]
 pub struct Opened<P> {
     pub process: P,
-    /// The id to store, under which the conversation can be resumed; none if the process tells it later.
+    /// The id to store, under which the conversation can be resumed; none if the process reports it later.
     pub note: Option<String>,
     /// The reason why the conversation was lost; none if it was resumed or there was none.
     pub lost: Option<String>,
@@ -184,7 +184,7 @@ pub enum Signal<R> {
     Working,
     /// The turn has ended, including its subagents.
     Ended(TurnEnd),
-    /// The turn has failed, and the process cannot go on.
+    /// The turn has failed, and the process cannot continue.
     Failed(Broken),
     /// The agent does not have the conversation that it was started with.
     Forgotten,
@@ -205,7 +205,7 @@ pub enum Signal<R> {
     Noise(String),
 }
 
-/// The reason why a process cannot go on.
+/// The reason why a process cannot continue.
 #[derive(Debug)]
 pub struct Broken {
     /// The error for the user.
@@ -229,7 +229,7 @@ impl Broken {
 /// The progress of a turn, which decides how long the next frame may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// A call with a deadline of its own is open.
+    /// A call with its own deadline is open.
     Calling,
     /// The agent has not begun to work on the prompt.
     Starting,
@@ -259,7 +259,7 @@ pub trait Process: Kept {
     /// The data that is needed to answer a request of the agent.
     type Request: Send + 'static;
 
-    /// Sends what is queued and returns the next frame. Nothing is lost if the future is dropped.
+    /// Sends the queued messages and returns the next frame. Nothing is lost if the future is dropped.
     fn next(&mut self) -> impl Future<Output = Result<Self::Frame, Broken>> + Send;
 
     /// The meaning of a frame. Pure except for the state of the process and its queue.
@@ -294,7 +294,7 @@ pub trait Process: Kept {
     /// The end of a turn whose end was due and did not come: [`Signal::Ended`] or [`Signal::Failed`] comes last.
     fn conclude(&mut self) -> Vec<Signal<Self::Request>>;
 
-    /// The last words of the process for an error message.
+    /// The end of the process's error output, for an error message.
     fn last_words(&self) -> Words {
         Words::default()
     }

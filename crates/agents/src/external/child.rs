@@ -217,7 +217,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub fn start(launch: &Launch) -> Result<Self, Failure> {
         let (companion, pipes) = process::start(&launch.spec()).map_err(Failure::Start)?;
         let Pipes { input, output } = pipes;

@@ -187,7 +187,7 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    /// The end of the turn for clients: a refusal by the user ends it as blocked, whatever the agent makes of that.
+    /// The end of the turn for clients: a refusal by the user ends it as blocked, regardless of the agent's own report.
     fn judged(&self, end: TurnEnd) -> TurnEnd {
         let was_child_refused = end == TurnEnd::Cancelled && !self.refused_children.is_empty();
         if self.has_refused || was_child_refused { TurnEnd::Blocked } else { end }

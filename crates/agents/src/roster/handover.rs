@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_tools_and_files_are_told() {
+    fn texts_tools_and_files_are_written() {
         let tool = json!({
             "type": "tool", "callID": "c", "tool": "read",
             "state": { "status": "running", "input": { "filePath": "a" }, "time": { "start": 1 } },

@@ -2,7 +2,7 @@
 //!
 //! An external agent changes files in its own process without asking, so its steps are treated like commands: the tree
 //! is compared before and after, and changes that no other tool has claimed are its work. Its usage is counted where it
-//! tells of it; a budget that is used up stops the agent alone, and the turn ends as `budget`.
+//! reports it; a budget that is used up stops only the agent, and the turn ends as `budget`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::Snapshots;
 use crate::budget::Meter;
 use crate::snapshots::{Around, Changes};
 
-/// A runner whose steps are watched.
+/// A runner with snapshots around its steps and with budgets.
 #[derive(Clone)]
 pub struct Watched {
     runner: Arc<dyn External>,

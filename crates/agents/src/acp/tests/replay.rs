@@ -214,7 +214,7 @@ fn part(part: &Part) -> String {
 
 /// Each recording publishes one idle for each turn, closes every part, and always publishes the same events.
 #[tokio::test]
-async fn recordings_are_told_as_opencode_would_tell_them() {
+async fn recordings_publish_the_events_of_opencode() {
     let names = recordings::names();
     // Several at once, because they mostly wait for their programs.
     for names in names.chunks(6) {

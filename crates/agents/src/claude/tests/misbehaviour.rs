@@ -136,7 +136,7 @@ async fn programs_that_hang() {
 }
 
 #[tokio::test]
-async fn programs_that_talk_nonsense_and_go_on() {
+async fn programs_that_write_invalid_lines_and_continue() {
     play_all(&[
         ("no UTF-8", "begin; printf '\\377\\376\\n'; speak m1 hello; finish; linger", Completed, ""),
         ("no JSON", "begin; say 'warning: {'; speak m1 hello; finish; linger", Completed, ""),

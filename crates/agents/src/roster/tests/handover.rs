@@ -6,7 +6,7 @@ use super::stage::{Stage, each};
 use crate::external::world::Person;
 
 #[tokio::test]
-async fn a_fork_knows_what_was_said_before_it() {
+async fn a_fork_receives_the_earlier_conversation() {
     each(async |kind| {
         // Each session has its own program, which begins the scenario anew; a server continues it.
         let scene = "prompted; says One; finish; prompted; says Two; finish; prompted; says Three; finish; linger";

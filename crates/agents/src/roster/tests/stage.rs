@@ -1,7 +1,7 @@
 //! A test harness for all drivers: a fake program or server plays one scenario in the protocol of each agent.
 //!
-//! A scenario is commands with `;` between them. `prompted` waits for a prompt, `joined` for one that joins; `says
-//! TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
+//! A scenario is commands with `;` between them. `prompted` waits for a prompt, `joined` for one that joins;
+//! `says TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
 //! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
 //! `buries` is its end; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
