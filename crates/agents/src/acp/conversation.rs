@@ -176,12 +176,12 @@ impl Conversation {
         call(&mut self.link, request, deadline, &self.options, &[]).await.map(drop)
     }
 
-    /// Tells whether an update is about this session and not about that of a subagent.
+    /// Returns true if an update is about this session and not about that of a subagent.
     pub(super) fn concerns(&self, notice: &Notice) -> bool {
         *notice.session.0 == *self.note.session
     }
 
-    /// Tells whether a message between turns begins a turn.
+    /// Returns true if a message between turns begins a turn.
     fn is_woken_by(&self, incoming: &Incoming) -> bool {
         match incoming {
             Incoming::Asked(_) => true,
@@ -193,7 +193,7 @@ impl Conversation {
 }
 
 impl Choices {
-    /// The option that is the model.
+    /// The configuration option that selects the model.
     fn option(&self) -> Option<(&str, &SessionConfigSelect)> {
         self.options.iter().find_map(|option| match &option.kind {
             SessionConfigKind::Select(select) if is_model(option) => Some((&*option.id.0, select)),
@@ -301,7 +301,7 @@ impl Opening<'_> {
     /// Resumes a session. Returns none if the agent cannot, or does not know the session.
     async fn resume(&mut self, note: Note) -> Result<Option<(Note, Choices)>, MessageError> {
         let able = &self.greeting.agent_capabilities;
-        // Loading repeats the whole conversation, which is known here.
+        // Loading replays the whole conversation, which the session already contains.
         let request = match (&able.session_capabilities.resume, able.load_session) {
             (Some(_), _) => outgoing::resume(&note.session, self.directory, self.servers()),
             (None, true) => outgoing::load(&note.session, self.directory, self.servers()),

@@ -220,7 +220,7 @@ impl Translation {
             Notice::Error { error, will_retry: true } => self.retry(&error, now),
             Notice::Error { error, will_retry: false } => self.trouble = Some(error),
             Notice::Named(Some(name)) if !name.trim().is_empty() => self.say(AgentEvent::Titled(name)),
-            // The diff of the whole turn is ignored, because the engine's snapshots are more exact.
+            // The diff of the whole turn is ignored, because Baton's own snapshots are more exact.
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ const MAX_LINE: u64 = 16 * 1024;
 /// The first delay before another start after a failure. It doubles with every failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Time for a process that has closed its output to exit.
+/// Time for a process that reports no address to exit by itself before it is stopped.
 const LAST_GRACE: Duration = Duration::from_millis(500);
 /// Most characters of its error output in an error message.
 const LAST_WORDS: usize = 2_000;
