@@ -42,7 +42,7 @@ struct Terminal {
 pub(super) struct Confined {
     pub(super) sandbox: Option<Sandbox>,
     pub(super) kept: Vec<Kept>,
-    /// The project directory, for resolving paths.
+    /// The project directory, relative to which messages name files.
     pub(super) root: Root,
 }
 
