@@ -127,7 +127,7 @@ for (const [name, tools] of Object.entries(MODELS)) {
       assert.equal(said(ended.parts), "I have set it.|It is reached.")
     })
 
-    family(codex, { told: name === "gpt-5.5" ? "Say it [hello]" : "Codex does not say what it told this agent." })
+    family(codex, { told: name === "gpt-5.5" ? "Say it [hello]" : "Codex does not report the prompt of this agent." })
 
     test("a session is busy until the agents that it has started have ended, each after those below it", async () => {
       // The innermost one works on while the others have said their last word.

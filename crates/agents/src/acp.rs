@@ -45,7 +45,6 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// An agent with these settings.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options) }
     }

@@ -34,10 +34,9 @@ use protocol::agent::Abilities;
 use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
 use process::ClaudeProcess;
 
-/// The name of its notes in sessions.
+/// The name under which Claude Code's notes are stored in sessions.
 pub const NAME: &str = "claude-code";
 
-/// Its abilities.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -60,7 +59,6 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// Claude Code with these settings.
     pub fn new(options: Options) -> Self {
         Self { options }
     }

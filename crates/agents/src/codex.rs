@@ -32,10 +32,10 @@ use protocol::agent::Abilities;
 use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
 use process::CodexProcess;
 
-/// Its name as a provider of models, and as an agent.
+/// The name of Codex as a provider of models and as an agent.
 pub const NAME: &str = "codex";
 
-/// Its abilities. It does not report costs.
+/// The abilities of Codex. It does not report costs.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -57,7 +57,6 @@ pub struct Codex {
 }
 
 impl Codex {
-    /// Codex with these settings.
     pub fn new(options: Options) -> Self {
         Self { options }
     }

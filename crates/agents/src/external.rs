@@ -1,13 +1,13 @@
 //! External agents: programs of other vendors that take turns in a session.
 //!
-//! - [`driver`]: the [`Driver`] is the runner for every external agent. It refuses what cannot be served, starts, resumes,
+//! - [`driver`]: the [`Driver`] is the runner for every external agent. It refuses unsupported prompts, starts, resumes,
 //!   keeps and ends processes, and names sessions. [`exchange`] is the loop of one turn.
 //! - [`agent`]: the traits [`Agent`] and [`Process`], which hold everything that differs between agents, and the [`Signal`]s
 //!   into which an agent translates its frames.
 //! - [`child`]: one program that exchanges lines of JSON. [`Child::start`] starts it from a [`Launch`], [`Child::say`]
-//!   and [`Input`] write to it, and [`Child::next`] reads from it until a [`Failure`] says how it ended, with its last
-//!   words. Dropping a child kills its whole process tree, [`Child::stop`] asks first, and a server that dies takes its
-//!   children with it.
+//!   and [`Input`] write to it, and [`Child::next`] reads from it until a [`Failure`] describes its end, with the end of
+//!   its error output. Dropping a child kills its whole process tree, [`Child::stop`] sends `SIGTERM` first, and the
+//!   children of a server that crashes end too.
 //! - [`keeper`]: processes that are kept between the turns of a session. A turn takes one with [`Keeper::take`] and returns
 //!   it with [`Keeper::keep`]; [`Keeper::failed`] delays the next start. Kept processes are watched ([`Kept::rest`]), ended
 //!   after a while without a turn, and all ended by [`Keeper::close`].
@@ -53,7 +53,7 @@ pub struct Patience {
     /// Until a turn stops after it was interrupted. Less than the grace that the engine gives a runner, so that time is
     /// left to end the process.
     pub interrupt: Duration,
-    /// Until a turn ends whose end the agent has announced, or that the user has refused to continue.
+    /// Until the end of a turn whose end the agent has announced, or in which the user has refused a request.
     pub settle: Duration,
     /// The longest silence of an agent at work; the only bound on an agent that hangs.
     pub silence: Duration,

@@ -1,8 +1,8 @@
 //! OpenCode as an external agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
 //! `wire` makes the bodies of calls, `translate` interprets events, `server` starts and stops the process, and `run` is the
-//! loop of one turn, which has ended when `ending` says so. Subagents of OpenCode are child sessions. The parent's loop
-//! hears the events of all of them and passes them on through a [`ChildRegistry`].
+//! loop of one turn, which ends when `ending` decides so. Subagents of OpenCode are child sessions. The parent's loop
+//! reads the events of all of them and passes them on through a [`ChildRegistry`].
 
 mod ending;
 mod pulse;
@@ -29,7 +29,6 @@ use run::{ChildStream, Connection};
 use server::Server;
 pub use server::{Remote, Start};
 
-/// Its abilities.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -48,11 +47,11 @@ pub const ABILITIES: Abilities = Abilities {
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// Until it answers a call before the turn has begun.
+    /// Timeout of a call that OpenCode must answer before the turn has begun.
     call: Duration,
-    /// Until its events resume after they have broken off. A server that is restarted needs a few seconds.
+    /// Timeout for the reconnection of a broken event stream. A server that restarts needs a few seconds.
     lost: Duration,
-    /// Until it is asked whether it is at work.
+    /// Delays before Baton asks OpenCode for its status.
     pace: Pace,
 }
 
@@ -121,7 +120,7 @@ impl Agent for OpenCode {
     async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {
         match task {
             Task::Prompt(_) => run::work(self, context.turn, connection).await,
-            // OpenCode works only when it is prompted.
+            // OpenCode never begins a turn by itself.
             Task::Wake => Outcome { end: TurnEnd::Completed, process: Condition::Released },
         }
     }

@@ -1,7 +1,7 @@
-//! Who answers a prompt: the agent, the model and the runner that were asked for, or the ones to fall back on.
+//! Resolves the agent, the model and the runner for a prompt: those that the prompt names, or the defaults.
 //!
-//! Runners of other people's agents are [`External`]. [`known`] lists the programs that are looked for, and [`Watched`]
-//! is put around each runner.
+//! Runners of external agents implement [`External`], and [`Watched`] wraps each of them. [`known`] lists the programs
+//! that Baton looks for.
 
 mod external;
 mod handover;
@@ -31,34 +31,35 @@ use crate::native::permission::evaluate;
 pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
 pub use watched::Watched;
 
-/// The agents and models there are. A prompt that asks for something else is refused before it is accepted.
+/// The available agents and models. A prompt that names another one is refused before it is accepted.
 #[derive(Clone)]
 pub struct Roster {
-    /// The agents; the first that a person may choose is the default.
+    /// The agents; the first that the user may choose is the default.
     pub agents: Vec<Agent>,
     /// The models, by provider.
     pub models: BTreeMap<String, Arc<dyn Model>>,
     /// The slash commands.
     pub commands: Vec<Command>,
-    /// The MCP servers, whose prompts are commands, too.
+    /// The MCP servers, whose prompts are also slash commands.
     pub mcp: Servers,
     /// The model for a prompt, session and agent that name none.
     pub model: ModelRef,
-    /// What a provider that is not among them would need, if somebody knows it.
+    /// Explains for an unavailable provider what it needs, for the error message.
     pub missing: Missing,
-    /// Who runs it.
+    /// The native runner.
     pub runner: Arc<dyn Runner>,
-    /// Other people's agents, which run their own models. Each is among the agents, under the same name.
+    /// The external agents, which run their own models. Each is also in `agents` under the same name.
     pub external: Vec<Arc<dyn External>>,
-    /// How far turns may go by themselves.
+    /// The limits of continuations.
     pub continuation: Policy,
 }
 
-/// What a provider that cannot be asked would need, as the rest of a sentence about its model.
+/// Returns what an unavailable provider needs, as the rest of a sentence about its model. None if that is unknown.
 pub type Missing = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl Roster {
-    /// Asked for, else the default. The session's last agent does not count, as clients of this wire expect.
+    /// The agent that the prompt names, or the default. The session's last agent does not count; OpenCode's clients
+    /// expect that.
     fn agent(&self, wanted: &Wanted<'_>) -> Result<&Agent, Unresolved> {
         let choosable = |agent: &&Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
         let found = match wanted.agent {
@@ -77,7 +78,7 @@ impl Roster {
         })
     }
 
-    /// Asked for, else the agent's own, else the session's last, else the default.
+    /// The model that the prompt names, else the agent's own, else the session's last, else the default.
     fn model(&self, wanted: &Wanted<'_>, agent: &Agent) -> Result<ModelRef, Unresolved> {
         let last = || {
             let model = wanted.session.model.as_ref()?;
@@ -99,7 +100,7 @@ impl Roster {
         })
     }
 
-    /// Why an agent cannot work with a model, if it cannot.
+    /// The reason why an agent cannot work with a model.
     fn objection(&self, agent: &Agent, model: &ModelRef) -> Option<String> {
         let provider = model.provider_id.as_str();
         if model.model_id.is_empty() {
@@ -121,12 +122,12 @@ impl Roster {
         (!knows).then(|| format!("{provider} has no such model"))
     }
 
-    /// Somebody else's agent of this name.
+    /// The external agent with this name.
     fn external(&self, id: &str) -> Option<&Arc<dyn External>> {
         self.external.iter().find(|external| external.about().id == id)
     }
 
-    /// Who runs a model.
+    /// The runner for a model.
     fn runner(&self, model: &ModelRef) -> Arc<dyn Runner> {
         match self.external(&model.provider_id) {
             Some(external) => Arc::clone(external) as Arc<dyn Runner>,
@@ -134,7 +135,7 @@ impl Roster {
         }
     }
 
-    /// The same for a command that only an MCP server can know.
+    /// Expands a command that only an MCP server may know.
     async fn served(&self, input: &CommandInput) -> Result<Result<PromptInput, String>, Unresolved> {
         self.mcp.ready().await;
         let served = self.mcp.prompts().await;
@@ -152,14 +153,14 @@ impl Roster {
         let model = self.model(wanted, agent)?;
         let runner = self.runner(&model);
         let mut resolved = Resolved::new(&agent.name, model, runner);
-        // Whoever may not change anything has nothing to finish.
+        // An agent that may not edit cannot finish its todos, so it does not continue.
         let todos = self.continuation.todos && may_edit(agent);
         resolved.continuation = Policy { todos, ..self.continuation.clone() };
         Ok(resolved)
     }
 }
 
-/// Whether an agent may change files at all.
+/// Returns true unless the agent's rules deny all edits.
 fn may_edit(agent: &Agent) -> bool {
     evaluate(agent.permission.iter(), "edit", "*") != Action::Deny
 }

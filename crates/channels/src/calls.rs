@@ -43,7 +43,7 @@ pub fn fault(error: reqwest::Error) -> Fault {
     if is_undone { Fault::Unreachable(reason) } else { Fault::Uncertain(reason) }
 }
 
-/// What an answer means that is not a success, by its status alone; a service may know better.
+/// Classifies an unsuccessful answer by its status alone. An adapter may classify it more exactly.
 pub fn refusal(status: StatusCode, headers: &HeaderMap, reason: String) -> Fault {
     match status {
         StatusCode::TOO_MANY_REQUESTS => Fault::Busy { after: retry_after(headers) },

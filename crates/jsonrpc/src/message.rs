@@ -70,7 +70,7 @@ impl Fault {
     }
 }
 
-/// One message.
+/// A request, notification or response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message<P = Value> {
     /// Requires a response.

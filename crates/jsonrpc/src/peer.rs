@@ -33,7 +33,7 @@ pub struct Options {
     pub dialect: Dialect,
     /// The methods that the remote side may request.
     pub methods: &'static [&'static str],
-    /// The notification that withdraws a local request whose caller has stopped waiting, if the remote side knows one.
+    /// The notification that withdraws a local request whose caller no longer waits; none if the remote side has none.
     /// Its parameter `id` names the request.
     pub cancel: Option<&'static str>,
 }
@@ -82,10 +82,11 @@ pub struct Inbox<P = Value> {
 /// A message of the remote side.
 #[derive(Debug)]
 pub enum Incoming<P = Value> {
-    /// A request.
     Asked(Asked<P>),
-    /// A notification.
-    Told { method: String, params: P },
+    Told {
+        method: String,
+        params: P,
+    },
     /// A line that cannot be parsed.
     Malformed(Malformed),
 }

@@ -13,7 +13,7 @@ pub const MAX_LINE: usize = 32 << 20;
 /// Default limit for the data of one event, in bytes over all its lines.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// One event.
+/// An event of a stream, as the `text/event-stream` format defines it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The position in the stream; only durable events have one.

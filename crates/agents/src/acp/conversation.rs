@@ -39,7 +39,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Reads a note. A note that cannot be read is none.
+    /// Reads a note. Returns none if the note is invalid.
     pub(super) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -110,7 +110,7 @@ impl Conversation {
             choices,
         };
         process.choose_mode().await?;
-        let lost = is_lost.then(|| "the agent does not know it any more".to_owned());
+        let lost = is_lost.then(|| "the agent no longer knows it".to_owned());
         Ok(Opened { note: Some(process.note()), process, lost })
     }
 
@@ -176,12 +176,12 @@ impl Conversation {
         call(&mut self.link, request, deadline, &self.options, &[]).await.map(drop)
     }
 
-    /// Tells whether an update is about this session and not about that of a subagent.
+    /// Returns true if an update is about this session and not about that of a subagent.
     pub(super) fn concerns(&self, notice: &Notice) -> bool {
         *notice.session.0 == *self.note.session
     }
 
-    /// Tells whether a message between turns begins a turn.
+    /// Returns true if a message between turns begins a turn.
     fn is_woken_by(&self, incoming: &Incoming) -> bool {
         match incoming {
             Incoming::Asked(_) => true,
@@ -193,7 +193,7 @@ impl Conversation {
 }
 
 impl Choices {
-    /// The option that is the model.
+    /// The configuration option that selects the model.
     fn option(&self) -> Option<(&str, &SessionConfigSelect)> {
         self.options.iter().find_map(|option| match &option.kind {
             SessionConfigKind::Select(select) if is_model(option) => Some((&*option.id.0, select)),
@@ -272,7 +272,7 @@ impl Opening<'_> {
         let (version, ours) = (self.greeting.protocol_version, ProtocolVersion::V1);
         if version != ours {
             return Err(MessageError::unknown(format!(
-                "{} speaks version {version} of the Agent Client Protocol, and only version {ours} is understood here",
+                "{} speaks version {version} of the Agent Client Protocol, but only version {ours} is supported",
                 self.options.id(),
             )));
         }
@@ -287,7 +287,7 @@ impl Opening<'_> {
         let request = outgoing::begin(self.directory, self.servers());
         let answer = self.ask(&request, self.options.agent.patience.start * 2).await?;
         if answer.is_object() && answer.get("sessionId").is_none_or(Value::is_null) {
-            let message = format!("{} began a session and did not name it", self.options.id());
+            let message = format!("{} began a session without a session id", self.options.id());
             return Err(MessageError::unknown(message));
         }
         let models = Models::of(&answer);
@@ -301,7 +301,7 @@ impl Opening<'_> {
     /// Resumes a session. Returns none if the agent cannot, or does not know the session.
     async fn resume(&mut self, note: Note) -> Result<Option<(Note, Choices)>, MessageError> {
         let able = &self.greeting.agent_capabilities;
-        // Loading repeats the whole conversation, which is known here.
+        // Loading replays the whole conversation, which the session already contains.
         let request = match (&able.session_capabilities.resume, able.load_session) {
             (Some(_), _) => outgoing::resume(&note.session, self.directory, self.servers()),
             (None, true) => outgoing::load(&note.session, self.directory, self.servers()),
@@ -327,7 +327,7 @@ impl Opening<'_> {
 
     fn nonsense(&self, request: &ClientRequest, error: &serde_json::Error) -> MessageError {
         let (id, method) = (self.options.id(), request.method());
-        MessageError::unknown(format!("{id} gave no sensible answer to {method}: {error}"))
+        MessageError::unknown(format!("{id} gave an invalid answer to {method}: {error}"))
     }
 }
 
@@ -348,7 +348,7 @@ async fn ask(link: &mut Link, request: &ClientRequest, deadline: Duration) -> Re
     answer
 }
 
-/// The same, with an error for the user.
+/// Sends a request like [`ask`], with an error for the user.
 async fn call(
     link: &mut Link,
     request: &ClientRequest,

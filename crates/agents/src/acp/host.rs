@@ -46,7 +46,7 @@ struct Granted {
     files: BTreeSet<PathBuf>,
 }
 
-/// An answer, and whether the user has refused.
+/// The answer to a request of the agent. `refused` is true if the user refused it.
 pub(super) struct Decided {
     pub(super) answer: ClientResponse,
     pub(super) refused: bool,
@@ -58,7 +58,7 @@ impl Host {
         Self { turn, options, root, permissions, terminals, granted }
     }
 
-    /// Tells whether everything is allowed without a question.
+    /// Returns true if everything is allowed without a question.
     fn bypasses(&self) -> bool {
         self.options.agent.program.mode == PermissionMode::Bypass
     }
@@ -69,7 +69,7 @@ impl Host {
     }
 
     fn gate<'g>(&'g self, permissions: &'g Permissions, call: Option<&'g str>) -> Gate<'g> {
-        // The agent runs what is permitted itself, so nothing can be sealed.
+        // The agent executes a permitted call itself, so Baton cannot seal it.
         Gate { turn: &self.turn, root: &self.root, permissions, readable: Vec::new(), seals: false, call }
     }
 
@@ -205,7 +205,7 @@ impl Host {
 
     async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, Failure> {
         if self.options.sandbox.as_ref().is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
-            return Err(Failure::Error("the sandbox does not allow to write anything".to_owned()));
+            return Err(Failure::Error("the sandbox does not allow writing".to_owned()));
         }
         let gate = self.gate(&self.permissions, None);
         let path = self.place(&gate, &wanted.path.to_string_lossy()).await?;
@@ -295,7 +295,7 @@ fn fault(failure: Failure) -> Fault {
     Fault::new(INTERNAL_ERROR, message)
 }
 
-/// Some lines of a text, counted from 1.
+/// At most `count` lines of a text from the line `first`, counted from 1.
 fn lines(text: &str, first: Option<u32>, count: Option<u32>) -> String {
     let (skip, count) = (first.unwrap_or(1).saturating_sub(1), count.unwrap_or(u32::MAX));
     let taken: String = text.split_inclusive('\n').skip(skip as usize).take(count as usize).collect();

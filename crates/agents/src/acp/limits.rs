@@ -1,8 +1,8 @@
-//! The bounds of agents that speak the Agent Client Protocol. Every wait and every amount has one.
+//! The limits for agents that speak the Agent Client Protocol. Every wait and every amount has one.
 
 use std::time::Duration;
 
-/// Most of a tool's output that is kept, in bytes.
+/// Largest tool output that Baton keeps, in bytes. The rest is cut off.
 pub(super) const OUTPUT: usize = 256 * 1024;
 
 /// Largest image a tool may show, in characters of its text form.
@@ -11,7 +11,7 @@ pub(super) const IMAGE: usize = 5 * 1024 * 1024;
 /// Tool calls in one turn.
 pub(super) const TOOLS: usize = 10_000;
 
-/// Longest answer to one prompt. Budgets and people end it earlier; the protocol knows no sign of life.
+/// Longest wait for the answer to a prompt. Budgets and aborts end a turn earlier; the protocol has no heartbeat.
 pub(super) const PROMPT: Duration = Duration::from_hours(24);
 
 /// Commands of an agent that may run at once.
@@ -20,14 +20,14 @@ pub(super) const TERMINALS: usize = 16;
 /// Longest command of an agent.
 pub(super) const COMMAND: Duration = Duration::from_hours(1);
 
-/// Largest piece of a file that is handed out, in bytes.
+/// Largest part of a file that the agent may read at once, in bytes.
 pub(super) const FILE: usize = 10 * 1024 * 1024;
 
 /// Requests of an agent that may wait at once.
 pub(super) const ERRANDS: usize = 64;
 
-/// How long an agent that woke by itself may say nothing before its turn is over. The protocol has no word for that
-/// end, and agents that do say it in their own way are not waited for.
+/// Silence after which a turn that the agent began by itself has ended. The protocol does not report that end; agents
+/// that report it with an extension end their turn at once.
 pub(super) const QUIET: Duration = Duration::from_secs(30);
 
 /// Models that a message lists.

@@ -1,50 +1,42 @@
-//! What a permission is asked for.
+//! The subject of a permission request: a command, files, a URL or another tool.
 
 use agent_client_protocol_schema::v1::ToolKind;
 use protocol::Extra;
 
 use super::tool::Tool;
 
-/// What a tool call is about, as far as permissions go.
+/// The subject of a permission request. It selects the permission and the rules that apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Matter {
-    /// A command line.
     Command {
-        /// The line.
         line: String,
     },
-    /// Files to look at or to change.
     Files {
-        /// Which permission that needs.
+        /// `read` or `edit`.
         permission: &'static str,
         /// The files, as the agent names them.
         files: Vec<String>,
-        /// What would change.
+        /// The proposed change as a unified diff; empty for reading.
         diff: String,
     },
-    /// Something in the web.
     Address {
-        /// Where.
         url: String,
     },
-    /// Something else.
+    /// A tool of another kind, which is asked about by its name.
     Other {
-        /// The tool.
         tool: String,
-        /// What it says about itself.
         title: String,
-        /// What it is called with.
         input: Extra,
     },
 }
 
 impl Matter {
-    /// What a tool call is about.
+    /// Classifies a tool call by its kind and input.
     pub(super) fn of(tool: &Tool) -> Self {
         let files = tool.files();
         match tool.kind() {
             Some(ToolKind::Execute) => {
-                // An agent that does not say what it runs has at least a title for it.
+                // An agent that does not send the command line may put it into the title.
                 let line = tool.command().or_else(|| tool.title().map(str::to_owned));
                 if let Some(line) = line {
                     return Self::Command { line };
@@ -87,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_told_by_kind() {
+    fn the_kind_of_a_call_selects_the_permission() {
         let line = |line: &str| Matter::Command { line: line.to_owned() };
         assert_eq!(
             matter(json!({ "kind": "execute", "rawInput": { "command": "make" }, "title": "x" })),
@@ -108,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_asked_for_by_name() {
+    fn a_call_of_another_kind_is_asked_about_by_tool_name() {
         for call in [
             json!({ "kind": "switch_mode", "title": "Ready?" }),
             json!({ "kind": "edit", "title": "Ready?" }),

@@ -1,4 +1,4 @@
-//! The MCP servers of the configuration, as an agent is told about them.
+//! Converts the configured MCP servers into the protocol's form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
 };
 use protocol::config::Mcp;
 
-/// The servers that an agent can reach.
+/// The enabled servers whose transport the agent supports.
 pub(super) fn servers(servers: &BTreeMap<String, Mcp>, able: &McpCapabilities) -> Vec<McpServer> {
     let told = servers.iter().filter(|(_, server)| server.enabled());
     told.filter_map(|(name, server)| match server {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_told_as_far_as_they_can_be_reached() {
+    fn servers_with_an_unsupported_transport_are_left_out() {
         let config: BTreeMap<String, Mcp> = serde_json::from_value(json!({
             "files": { "type": "local", "command": ["serve", "-v"], "environment": { "A": "b" } },
             "off": { "type": "local", "command": ["serve"], "enabled": false },

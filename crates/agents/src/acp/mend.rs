@@ -1,9 +1,9 @@
-//! Where agents say less, or other things, than the official schema requires: what is absent and not needed is filled
-//! in, and what cannot be understood is left out, so that the rest can be read.
+//! Repairs messages of agents that break the official schema: fills in missing fields that Baton does not need and
+//! removes invalid values, so that the rest of the message can be decoded.
 //!
-//! The schema's types are lenient themselves wherever a field is optional. What is done here is what they leave to do:
-//! fields that they require and nothing depends on, and lists of which they would drop entries that can be saved. What
-//! nothing can be done without, such as the id of a tool call, is not made up.
+//! The schema's types already tolerate invalid values in optional fields. This module handles the rest: required fields
+//! that Baton does not use, and lists from which the types would drop entries that can be repaired. Essential values,
+//! such as the id of a tool call, are never made up.
 
 use agent_client_protocol_schema::v1::{
     ElicitationPropertySchema, EnumOption, PermissionOption, PlanEntryPriority, PlanEntryStatus, StopReason,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 type Fields = Map<String, Value>;
 
-/// `session/update`.
+/// Mends the parameters of `session/update`.
 pub(super) fn notice(params: &mut Value) {
     let Some(update) = fields(params, "update") else { return };
     match update.get("sessionUpdate").and_then(Value::as_str) {
@@ -35,14 +35,14 @@ pub(super) fn notice(params: &mut Value) {
     }
 }
 
-/// A call about files or commands. Whose session it is about is not looked at.
+/// Mends a request about files or commands. Baton does not use its session id, so a missing one becomes empty.
 pub(super) fn call(params: &mut Value) {
     if let Some(params) = params.as_object_mut() {
         otherwise::<String>(params, "sessionId", "");
     }
 }
 
-/// `session/request_permission`.
+/// Mends the parameters of `session/request_permission`.
 pub(super) fn permission(params: &mut Value) {
     call(params);
     let Some(params) = params.as_object_mut() else { return };
@@ -51,7 +51,7 @@ pub(super) fn permission(params: &mut Value) {
     keep::<PermissionOption>(params, "options");
 }
 
-/// `elicitation/create`.
+/// Mends the parameters of `elicitation/create`.
 pub(super) fn form(params: &mut Value) {
     if params.get("requestId").is_none() {
         call(params);
@@ -65,7 +65,7 @@ pub(super) fn form(params: &mut Value) {
     }
 }
 
-/// The answers to `session/new`, `session/load` and `session/resume`.
+/// Mends the answers to `session/new`, `session/load` and `session/resume`.
 pub(super) fn opened(answer: &mut Value) {
     if let Some(modes) = fields(answer, "modes") {
         otherwise::<String>(modes, "currentModeId", "");
@@ -89,7 +89,7 @@ pub(super) fn opened(answer: &mut Value) {
     }
 }
 
-/// The answer to `session/prompt`. A reason to stop that the protocol does not know is taken out of it.
+/// Mends the answer to `session/prompt`. Removes and returns a stop reason that the protocol does not define.
 pub(super) fn answered(answer: &mut Value) -> Option<String> {
     if let Some(usage) = fields(answer, "usage") {
         let parts = ["inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "cachedWriteTokens"];
@@ -106,7 +106,7 @@ pub(super) fn answered(answer: &mut Value) -> Option<String> {
 }
 
 fn plan_entry(entry: &mut Fields) {
-    // What was given up is not left to do.
+    // A cancelled entry is no longer pending work, and the protocol has no status for it.
     let given_up = entry.get("status").is_some_and(|status| status == "cancelled");
     otherwise::<PlanEntryStatus>(entry, "status", if given_up { "completed" } else { "pending" });
     otherwise::<PlanEntryPriority>(entry, "priority", "medium");
@@ -116,7 +116,7 @@ fn contents(call: &mut Fields) {
     entries(call, "content").filter_map(|content| content.get_mut("content")).for_each(block);
 }
 
-/// A piece of content.
+/// Mends a content block.
 fn block(block: &mut Value) {
     let Some(block) = block.as_object_mut() else { return };
     match block.get("type").and_then(Value::as_str) {
@@ -131,7 +131,7 @@ fn block(block: &mut Value) {
     }
 }
 
-/// A field of a form. One that is not understood is one for words.
+/// Mends a field of a form. A field of an unknown type becomes a text field.
 fn property(property: &mut Value) {
     if let Some(fields) = property.as_object_mut() {
         let list = fields.contains_key("items");
@@ -150,7 +150,7 @@ fn property(property: &mut Value) {
     }
 }
 
-/// What can be picked: what has no title is its own.
+/// Mends the choices of a field. A choice without a title gets its value as the title.
 fn choices(fields: &mut Fields, key: &str) {
     for choice in entries(fields, key) {
         let title = choice.get("const").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -159,25 +159,25 @@ fn choices(fields: &mut Fields, key: &str) {
     keep::<EnumOption>(fields, key);
 }
 
-/// An object in an object.
+/// The object under `key`.
 fn fields<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Fields> {
     value.get_mut(key)?.as_object_mut()
 }
 
-/// The objects in a list.
+/// The objects in the list under `key`.
 fn entries<'a>(fields: &'a mut Fields, key: &str) -> impl Iterator<Item = &'a mut Fields> {
     let list = fields.get_mut(key).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Puts something else where there is no `T`.
+/// Sets a field to `value` unless it already decodes as a `T`.
 fn otherwise<T: DeserializeOwned>(fields: &mut Fields, key: &str, value: impl Into<Value>) {
     if fields.get(key).is_none_or(|value| T::deserialize(value).is_err()) {
         fields.insert(key.to_owned(), value.into());
     }
 }
 
-/// Keeps of a list what is a `T`.
+/// Removes the entries of a list that do not decode as a `T`.
 fn keep<T: DeserializeOwned>(fields: &mut Fields, key: &str) {
     if let Some(list) = fields.get_mut(key).and_then(Value::as_array_mut) {
         list.retain(|entry| T::deserialize(entry).is_ok());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_well_is_left_alone() {
+    fn valid_updates_are_not_changed() {
         let mut said = json!({ "sessionId": "s", "update": {
             "sessionUpdate": "tool_call", "toolCallId": "1", "title": "Look", "rawInput": { "type": "resource_link" },
             "content": [{ "type": "content", "content": { "type": "text", "text": "x" } }],
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_needs_no_more_than_its_id() {
+    fn a_tool_call_requires_only_its_id() {
         let said = json!({
             "toolCallId": "1", "status": "paused", "kind": "dance", "title": 7, "locations": "everywhere",
             "content": [
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_a_plan_are_not_lost() {
+    fn plan_entries_with_invalid_fields_are_kept() {
         let plan = update(&json!({ "sessionUpdate": "plan", "entries": [
             { "content": "look", "status": "completed", "priority": "high" },
             { "content": "leap" },
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_counts_without_a_count() {
+    fn a_cost_without_token_counts_is_read() {
         let usage =
             update(&json!({ "sessionUpdate": "usage_update", "cost": { "amount": 0.5, "currency": "USD" } }));
         let SessionUpdate::UsageUpdate(usage) = usage else { panic!("{usage:?}") };
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_means_nothing_cannot_be_given() {
+    fn permission_options_of_an_unknown_kind_are_removed() {
         let options = json!([
             { "optionId": "yes", "kind": "allow_once" }, { "optionId": "maybe", "kind": "toss_a_coin" }, 5,
             { "optionId": "no", "name": "No", "kind": "reject_once" },
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_not_understood_are_for_words() {
+    fn form_fields_of_unknown_types_become_text_fields() {
         let asked = json!({ "requestedSchema": { "properties": {
             "size": { "type": "string", "enum": [1, 2], "title": "Size" },
             "when": { "type": "string", "format": "full-moon" },
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_chosen_needs_no_names() {
+    fn modes_and_options_require_no_names() {
         let answer = json!({
             "sessionId": "s", "modes": { "availableModes": [{ "id": "plan" }] },
             "configOptions": [
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_is_not_known_is_kept_and_the_rest_is_read() {
+    fn an_unknown_stop_reason_is_returned_and_the_rest_is_read() {
         let answer = Answered::read(
             json!({ "stopReason": "bored", "usage": { "inputTokens": 3, "outputTokens": null } }),
         );
@@ -344,9 +344,9 @@ mod tests {
         assert_eq!((usage.input_tokens, usage.output_tokens, usage.total_tokens), (3, 0, 3));
     }
 
-    /// What needs no mending: the schema reads capabilities leniently by itself.
+    /// Capabilities need no mending, because the schema's types tolerate invalid ones.
     #[test]
-    fn a_greeting_needs_no_more_than_a_version() {
+    fn an_initialize_answer_requires_only_a_version() {
         let greeting: InitializeResponse = serde_json::from_value(
             json!({ "protocolVersion": 1, "agentCapabilities": 5, "authMethods": [{ "name": "no id" }, 7] }),
         )

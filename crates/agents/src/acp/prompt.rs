@@ -1,4 +1,4 @@
-//! A prompt in the agent's words.
+//! Converts prompts into content blocks.
 
 use agent_client_protocol_schema::v1::{
     AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource,
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use protocol::part::FilePart;
 use protocol::{Part, PartBody};
 
-/// A prompt, and what of it the agent cannot take, for people.
+/// The content blocks of a prompt, and the names of the attachments that the agent does not support.
 pub(super) fn blocks(parts: &[Part], able: &PromptCapabilities) -> (Vec<ContentBlock>, Vec<String>) {
     let (mut blocks, mut left) = (Vec::new(), Vec::new());
     for part in parts {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_gets_what_it_can_take() {
+    fn attachments_depend_on_the_agents_capabilities() {
         let all = &PromptCapabilities::new().image(true).audio(true).embedded_context(true);
         let none = &PromptCapabilities::new();
         let image = file("image/png", "data:image/png;base64,aGk=");

@@ -1,4 +1,4 @@
-//! Questions: a form that an agent wants filled in, as questions with answers to pick from, and back.
+//! Converts the form of an elicitation into questions, and the user's answers into the content of the form.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use agent_client_protocol_schema::v1::{
 use protocol::request::{Answers, Question, QuestionOption};
 use protocol::{Extra, Rest};
 
-/// A field of a form that is asked about.
+/// A field of a form, with the choices that its question offers.
 #[derive(Debug, PartialEq)]
 pub(super) struct Field {
     key: String,
     kind: Kind,
     choices: Vec<Choice>,
-    /// Another field that takes answers of one's own.
+    /// The field for a custom answer (`<key>_custom`).
     own: Option<String>,
 }
 
-/// Something that can be picked.
+/// One choice of a question.
 #[derive(Debug, Clone, PartialEq)]
 struct Choice {
     label: String,
@@ -36,20 +36,20 @@ enum Kind {
     List,
 }
 
-/// The order in which a form asks, which the schema's type does not keep.
+/// The order of the form's fields, which the schema's type does not preserve.
 pub(super) fn order(params: &serde_json::Value) -> Vec<String> {
     let properties = params.pointer("/requestedSchema/properties").and_then(serde_json::Value::as_object);
     properties.into_iter().flat_map(serde_json::Map::keys).cloned().collect()
 }
 
-/// The tool call that a form is about.
+/// The id of the tool call that a form belongs to.
 pub(super) fn call(form: &CreateElicitationRequest) -> Option<String> {
     let ElicitationMode::Form(mode) = &form.mode else { return None };
     let ElicitationScope::Session(scope) = &mode.scope else { return None };
     scope.tool_call_id.as_ref().map(ToString::to_string)
 }
 
-/// The questions of a form, and which field each is about. Nothing if it is not a form.
+/// The questions of a form with their fields, in the same order. None if the elicitation is not a form.
 pub(super) fn questions(
     form: &CreateElicitationRequest,
     order: &[String],
@@ -59,7 +59,7 @@ pub(super) fn questions(
     let mut asked = (Vec::new(), Vec::new());
     for key in order {
         let Some(schema) = properties.get(key) else { continue };
-        // A field for answers of one's own is part of the question it belongs to.
+        // A field for a custom answer is part of the question it belongs to.
         if key.strip_suffix("_custom").is_some_and(|of| properties.contains_key(of)) {
             continue;
         }
@@ -80,7 +80,7 @@ fn kind(schema: &Schema) -> Kind {
     }
 }
 
-/// What a field is called, and what is said about it.
+/// The title and the description of a field.
 fn about(schema: &Schema) -> (Option<&str>, Option<&str>) {
     let (title, description) = match schema {
         Schema::String(it) => (&it.title, &it.description),
@@ -97,7 +97,7 @@ fn about(schema: &Schema) -> (Option<&str>, Option<&str>) {
     (title.as_deref(), description.as_deref())
 }
 
-/// What can be picked.
+/// The choices of a field.
 fn choices(schema: &Schema) -> Vec<Choice> {
     match schema {
         Schema::Boolean(_) => [("Yes", true), ("No", false)]
@@ -130,7 +130,7 @@ fn question(message: &str, fields: usize, schema: &Schema, field: &Field) -> Que
     let (title, description) = about(schema);
     let header = title.unwrap_or(&field.key);
     let about = description.unwrap_or(header);
-    // The one question of a form is what the form says; of several, each says more.
+    // The message of the form is the question if there is only one; several questions get the text of their fields.
     let question = match message {
         "" => about.to_owned(),
         message if fields <= 2 => message.to_owned(),
@@ -151,7 +151,7 @@ fn question(message: &str, fields: usize, schema: &Schema, field: &Field) -> Que
     }
 }
 
-/// The form, filled in.
+/// The content of the form for the user's answers.
 pub(super) fn content(fields: &[Field], answers: &Answers) -> BTreeMap<String, Value> {
     let mut content = BTreeMap::new();
     for (field, given) in fields.iter().zip(answers) {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_with_room_for_another_answer_is_one_question() {
+    fn a_choice_with_a_custom_field_is_one_question() {
         let (form, order) = form(&json!({
             "colour": { "type": "string", "title": "Colour", "oneOf": [
                 { "const": "Red", "title": "Red, like a rose" }, { "const": "Blue" },
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_the_type_that_was_asked_for() {
+    fn answers_have_the_types_of_their_fields() {
         let (form, order) = form(&json!({
             "sure": { "type": "boolean" }, "count": { "type": "integer" }, "name": { "type": "string" },
             "parts": { "type": "array", "items": { "enum": ["a", "b"] } }, "share": { "type": "number" },
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_forms_are_asked() {
+    fn elicitations_other_than_forms_are_not_asked() {
         let (mut it, order) = form(&json!({ "a": { "type": "string" } }));
         assert!(questions(&it, &order).is_some());
         it.mode = serde_json::from_value(

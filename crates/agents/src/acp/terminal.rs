@@ -1,5 +1,5 @@
-//! Commands that an agent lets us run. A command is over when its process exits, whoever still holds its output; whoever
-//! stops or releases it ends everything that it has started.
+//! Commands that Baton runs for an agent. A command has ended when its process exits, even if another process still
+//! holds its output open. Stopping or releasing a command ends every process that it has started.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,20 +33,20 @@ struct State {
 struct Terminal {
     seen: watch::Receiver<Seen>,
     stop: CancellationToken,
-    /// Nothing once it is released; what it wrote is kept for whoever shows it.
+    /// None once the agent has released the terminal. The output stays, because the tool call still shows it.
     task: Option<AbortOnDropHandle<()>>,
 }
 
-/// What a command may change.
+/// The restrictions of a command.
 #[derive(Debug)]
 pub(super) struct Confined {
     pub(super) sandbox: Option<Sandbox>,
     pub(super) kept: Vec<Kept>,
-    /// The project, in whose terms files are named.
+    /// The project directory, relative to which messages name files.
     pub(super) root: Root,
 }
 
-/// What is known about a command.
+/// The output and the exit status of a command so far.
 #[derive(Debug, Clone, Default)]
 struct Seen {
     output: String,
@@ -60,7 +60,7 @@ enum Over {
     Failed(String),
 }
 
-/// The command line that a person is asked about.
+/// The command line to show in the permission request.
 pub(super) fn line(wanted: &CreateTerminalRequest) -> String {
     if wanted.args.is_empty() {
         return wanted.command.clone();
@@ -85,11 +85,11 @@ fn quoted(word: &str) -> String {
 
 impl Terminals {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is complete in itself.
+        // Every change is complete in itself, so a poisoned lock holds no broken state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a command.
+    /// Starts a command.
     pub(super) fn create(
         &self,
         wanted: &CreateTerminalRequest,
@@ -124,7 +124,7 @@ impl Terminals {
         Ok(CreateTerminalResponse::new(id))
     }
 
-    /// What a command has written so far.
+    /// The output of a command so far.
     pub(super) fn output(&self, id: &TerminalId) -> Result<TerminalOutputResponse, Fault> {
         let state = self.state();
         let terminal = state.open.get(&*id.0).ok_or_else(|| unknown(id))?;
@@ -136,7 +136,7 @@ impl Terminals {
         Ok(TerminalOutputResponse::new(&seen.output, seen.truncated).exit_status(exit))
     }
 
-    /// Waits until a command is over.
+    /// Waits until a command has ended.
     pub(super) async fn wait(&self, id: &TerminalId) -> Result<WaitForTerminalExitResponse, Fault> {
         let mut seen =
             self.state().open.get(&*id.0).map(|terminal| terminal.seen.clone()).ok_or_else(|| unknown(id))?;
@@ -148,13 +148,13 @@ impl Terminals {
         }
     }
 
-    /// Ends a command and everything it has started.
+    /// Ends a command and every process that it has started.
     pub(super) fn kill(&self, id: &TerminalId) -> Result<KillTerminalResponse, Fault> {
         self.state().open.get(&*id.0).ok_or_else(|| unknown(id))?.stop.cancel();
         Ok(KillTerminalResponse::new())
     }
 
-    /// Ends a command that nobody will ask about any more.
+    /// Ends a command and forgets its task. The agent may not use the terminal afterwards.
     pub(super) fn release(&self, id: &TerminalId) -> Result<ReleaseTerminalResponse, Fault> {
         let mut state = self.state();
         let terminal = state.open.get_mut(&*id.0).ok_or_else(|| unknown(id))?;
@@ -162,7 +162,7 @@ impl Terminals {
         Ok(ReleaseTerminalResponse::new())
     }
 
-    /// What every command has written.
+    /// The output of every command so far, by terminal id.
     pub(super) fn outputs(&self) -> Vec<(String, String)> {
         let state = self.state();
         state.open.iter().map(|(id, terminal)| (id.clone(), terminal.seen.borrow().output.clone())).collect()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_the_line_that_runs() {
+    fn the_user_sees_the_command_line_that_runs() {
         assert_eq!(line(&wanted("make test && echo done", &[])), "make test && echo done");
         assert_eq!(line(&wanted("/bin/bash", &["-c", "make test"])), "make test");
         assert_eq!(line(&wanted("git", &["commit", "-m", "it's done"])), r"git commit -m 'it'\''s done'");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_over_when_its_process_exits() {
+    async fn a_command_ends_when_its_process_exits() {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
         let create = |line: &str| {
             let root = Root::new(directory.path()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
                 terminals.create(&wanted(line, &[]), directory.path().to_owned(), &[], confined).unwrap();
             made.terminal_id
         };
-        // Something it has started holds its output open.
+        // The background process holds the output open.
         let id = create("sleep 600 & echo hello; exit 3");
         let exit = TerminalExitStatus::new().exit_code(3);
         assert_eq!(terminals.wait(&id).await.unwrap().exit_status, exit);

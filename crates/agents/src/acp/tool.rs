@@ -1,4 +1,4 @@
-//! One tool call, put together from what an agent says about it bit by bit.
+//! One tool call, assembled from the updates that an agent sends about it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use workspace::diff::{self, FileDiff};
 
 use super::limits;
 
-/// A tool call. What an update does not mention stays as it was.
+/// A tool call. An update leaves the fields that it omits unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Tool {
     id: String,
@@ -25,17 +25,16 @@ pub(super) struct Tool {
     output: Option<Value>,
     content: Vec<ToolCallContent>,
     locations: Vec<ToolCallLocation>,
-    /// What a command wrote, by an agent that tells it beside the protocol.
+    /// The output of a command, from an agent that sends it in `_meta`.
     heard: String,
-    /// The call that this one is part of.
+    /// The id of the call whose subagent made this call.
     parent: Option<String>,
-    /// How far the session knows of it.
     shown: Shown,
-    /// What it was told last, so that it is not told again.
+    /// The last event for this call, so that an identical one is not emitted again.
     told: Option<AgentEvent>,
 }
 
-/// What the session has been told about a call.
+/// The last state of a call that was emitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Shown {
     #[default]
@@ -54,23 +53,23 @@ impl Tool {
         self.shown == Shown::Over
     }
 
-    /// Tells whether this is a command that the agent runs itself and has not ended.
+    /// Returns true for a command that the agent runs itself and that has not ended.
     pub(super) fn is_running_command(&self) -> bool {
         let is_ours = self.content.iter().any(|content| matches!(content, ToolCallContent::Terminal(_)));
         self.kind == Some(ToolKind::Execute) && !is_ours && !self.is_ended()
     }
 
-    /// Whether the agent has said that it is over.
+    /// Returns true if the agent has reported the end of the call.
     fn is_ended(&self) -> bool {
         matches!(self.status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed))
     }
 
-    /// Takes in what is new.
+    /// Merges an update into the call.
     pub(super) fn amend(&mut self, call: ToolCallUpdate) {
         let ToolCallUpdate { fields: call, meta, .. } = call;
         let said = |whose: &str, field: &str| aside(meta.as_ref()?, whose, field).map(str::to_owned);
         let name = call.name.or_else(|| said("claudeCode", "toolName"));
-        // The first title of an agent that names its tools in no other way is their name.
+        // Some agents send the tool's name only as the first title of a call.
         let named = self.title.is_none().then(|| call.title.clone().filter(|title| is_name(title))).flatten();
         self.name = self.name.take().or(name).or(named);
         self.parent = self.parent.take().or_else(|| said("claudeCode", "parentToolUseId"));
@@ -91,7 +90,8 @@ impl Tool {
         self.heard.push_str(start(delta, room));
     }
 
-    /// What the session is to be told now. `terminals` is what commands have written that the agent lets us run.
+    /// Returns the events that are due. `terminals` holds the output of commands that Baton runs for the agent, by
+    /// terminal id.
     pub(super) fn tell(&mut self, terminals: &BTreeMap<String, String>) -> Vec<AgentEvent> {
         if self.is_over() {
             return Vec::new();
@@ -99,9 +99,9 @@ impl Tool {
         let mut events = Vec::new();
         let over = self.is_ended();
         let input = self.input();
-        // A call whose input is still being written is pending, whatever else is known of it.
+        // A call is pending while its input is still being generated.
         if over && self.shown == Shown::Running && self.told_input() == Some(&input) {
-            // Its end says the rest.
+            // The event for its end carries the rest.
         } else if over || self.status == Some(ToolCallStatus::InProgress) || !input.is_empty() {
             self.shown = Shown::Running;
             let running = Some(self.running(input, terminals));
@@ -120,7 +120,7 @@ impl Tool {
         events
     }
 
-    /// The input that was told last.
+    /// The input in the last event.
     fn told_input(&self) -> Option<&Extra> {
         match &self.told {
             Some(AgentEvent::ToolRunning { input, .. }) => Some(input),
@@ -130,7 +130,7 @@ impl Tool {
 
     fn running(&self, input: Extra, terminals: &BTreeMap<String, String>) -> AgentEvent {
         let mut metadata = self.metadata();
-        // What it comes to in the end is told with its end.
+        // The event for the end of the call carries the final output.
         let output = if self.is_ended() { String::new() } else { self.text(terminals) };
         if self.kind == Some(ToolKind::Execute) && !output.is_empty() {
             metadata.insert("output".to_owned(), output.into());
@@ -148,7 +148,7 @@ impl Tool {
         let (call, text) = (self.id.clone(), self.text(terminals));
         if self.status == Some(ToolCallStatus::Failed) {
             let error =
-                if text.is_empty() { "The tool failed and did not say why.".to_owned() } else { text };
+                if text.is_empty() { "The tool failed without giving a reason.".to_owned() } else { text };
             return vec![AgentEvent::ToolFailed { call, error, metadata: Some(self.metadata()) }];
         }
         let mut metadata = self.metadata();
@@ -168,7 +168,7 @@ impl Tool {
         events
     }
 
-    /// The tool's name, as clients know tools that do such things.
+    /// The name under which OpenCode's clients know this kind of tool.
     pub(super) fn tool(&self) -> String {
         let known = match self.kind {
             Some(ToolKind::Read) => "read",
@@ -193,7 +193,7 @@ impl Tool {
         self.title.as_deref()
     }
 
-    /// What it was called with; with the names clients look for, where the agent uses others.
+    /// The input of the call, with the field names that clients expect added where the agent uses others.
     pub(super) fn input(&self) -> Extra {
         let mut input = match &self.input {
             Some(Value::Object(input)) => input.clone(),
@@ -228,7 +228,7 @@ impl Tool {
         }
     }
 
-    /// The files a call is about.
+    /// The files that the call names.
     pub(super) fn files(&self) -> Vec<String> {
         let named = ["filePath", "file_path", "path", "abs_path"];
         let input = named.iter().find_map(|key| self.input.as_ref()?.get(key)?.as_str());
@@ -243,7 +243,7 @@ impl Tool {
         files
     }
 
-    /// The address a call is about.
+    /// The URL that the call names.
     pub(super) fn url(&self) -> Option<&str> {
         self.input.as_ref()?.get("url")?.as_str()
     }
@@ -255,7 +255,7 @@ impl Tool {
         })
     }
 
-    /// The changes that it shows.
+    /// The file changes that the call reports.
     pub(super) fn diffs(&self) -> impl Iterator<Item = FileDiff> {
         self.changes().map(|change| {
             let before = change.old_text.as_deref().unwrap_or_default();
@@ -283,7 +283,7 @@ impl Tool {
         metadata
     }
 
-    /// What came of it, in words.
+    /// The output of the call as text.
     fn text(&self, terminals: &BTreeMap<String, String>) -> String {
         let raw = match &self.output {
             Some(Value::String(text)) => Some(text.as_str()),
@@ -326,7 +326,7 @@ impl Tool {
         images.map(file).collect()
     }
 
-    /// The todo list, from an agent that has a tool for it.
+    /// The todo list, if this is a call of the agent's todo tool.
     fn todos(&self) -> Option<Vec<Todo>> {
         if self.tool() != "todowrite" {
             return None;
@@ -336,7 +336,7 @@ impl Tool {
     }
 }
 
-/// What a piece of content says.
+/// The text of a content block.
 pub(super) fn words(block: &ContentBlock) -> Option<String> {
     match block {
         ContentBlock::Text(it) => Some(it.text.clone()),
@@ -351,12 +351,12 @@ pub(super) fn words(block: &ContentBlock) -> Option<String> {
     }
 }
 
-/// What an agent says beside the protocol.
+/// Reads a field of an agent's own namespace in `_meta`.
 fn aside<'a>(meta: &'a Meta, whose: &str, field: &str) -> Option<&'a str> {
     meta.get(whose)?.get(field)?.as_str()
 }
 
-/// The beginning of a text, at most so many bytes.
+/// The beginning of a text, at most `most` bytes, cut at a character boundary.
 fn start(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
@@ -366,7 +366,7 @@ fn is_name(title: &str) -> bool {
     !title.is_empty() && title.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// The name that clients know a tool by.
+/// Maps an agent's name for a tool to the name that clients know.
 fn familiar(name: &str) -> String {
     match name {
         "Agent" | "Task" => "task".to_owned(),

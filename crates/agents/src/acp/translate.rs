@@ -1,8 +1,7 @@
-//! From what an agent says to what the session is told. Pure: bytes have become [`Update`]s before, and what comes out
-//! is emitted afterwards.
+//! Translates the updates of an agent into agent events. Pure: the caller decodes [`Update`]s and emits the events.
 //!
-//! The protocol has no word for a step. Words after tools that are over are the next step, since that is when a model
-//! was asked again; tools that are still open keep their step open.
+//! The protocol does not report steps. Text that follows finished tools begins the next step, because the agent must
+//! have called its model again; tools that still run keep their step open.
 
 use std::collections::BTreeMap;
 
@@ -21,30 +20,30 @@ use super::limits;
 use super::tool::{self, Tool};
 use super::wire::{Answered, Update, amendment};
 
-/// What is known about one turn.
+/// The state of the translation of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Translation {
-    /// Whether a step is open.
+    /// True while a step is open.
     open: bool,
-    /// Whether tools of the open step are over.
+    /// True if a tool of the open step has finished.
     acted: bool,
     speech: Option<Speech>,
-    /// How many texts there were.
+    /// The number of text and reasoning parts so far, from which their keys are made.
     spoken: usize,
     tools: BTreeMap<String, Tool>,
-    /// What commands have written that the agent lets us run.
+    /// The output of commands that Baton runs for the agent, by terminal id.
     terminals: BTreeMap<String, String>,
-    /// What the session has cost, and how much of it was told.
+    /// The cost of the session, reported and emitted.
     spent: Spent,
-    /// Which retry the agent waits for.
+    /// The number of the retry that the agent waits for.
     retry: Option<u32>,
-    /// Why the turn has failed, from an agent that does not say so in the end.
+    /// The error of the turn, from an agent whose answer to the prompt does not report it.
     failure: Option<String>,
-    /// Whether a person has refused something, and nothing came of the turn since.
+    /// True if the user has refused a request and the agent has done nothing since.
     refused: bool,
 }
 
-/// Words that are being said.
+/// The text or reasoning part that is open.
 #[derive(Debug)]
 struct Speech {
     key: String,
@@ -52,14 +51,14 @@ struct Speech {
     id: Option<MessageId>,
 }
 
-/// What a session has cost, in dollars. Agents tell what it was altogether.
+/// The cost of a session in dollars. Agents report the total, and steps need the difference.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
     known: f64,
     told: f64,
 }
 
-/// Whether the agent says that it works, which the protocol itself has no word for.
+/// The agent's report that it works or is idle. Version 1 of the protocol has no such message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     Working,
@@ -67,28 +66,28 @@ pub(super) enum Activity {
 }
 
 impl Translation {
-    /// A turn in a session that has cost this much.
+    /// Begins a turn in a session that has cost `cost` dollars so far.
     pub(super) fn new(cost: f64) -> Self {
         Self { spent: Spent { known: cost, told: cost }, ..Self::default() }
     }
 
-    /// What the session has cost.
+    /// The cost of the session so far, in dollars.
     pub(super) fn cost(&self) -> f64 {
         self.spent.known
     }
 
-    /// The turn begins.
+    /// Opens the first step.
     pub(super) fn begin(&mut self) -> Vec<AgentEvent> {
         self.open = true;
         vec![AgentEvent::step_started()]
     }
 
-    /// A person has refused something.
+    /// Records that the user has refused a request.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
     }
 
-    /// Something happened.
+    /// Translates an update.
     pub(super) fn update(&mut self, update: Update, now: Millis) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         let Update::Session(update) = update else { return events };
@@ -107,36 +106,36 @@ impl Translation {
         events
     }
 
-    /// Somebody is asked about a call, which may be the first that is heard of it.
+    /// Takes in the call of a permission request, which may be the first message about that call.
     pub(super) fn call(&mut self, call: ToolCallUpdate) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         self.tool(call, true, &mut events);
         events
     }
 
-    /// The agent's commands have written this so far.
+    /// Records the output so far of the agent's commands, by terminal id.
     pub(super) fn written(&mut self, outputs: impl IntoIterator<Item = (String, String)>) {
         self.terminals.extend(outputs);
     }
 
-    /// Whether tools are at work.
+    /// Returns true while a tool runs.
     pub(super) fn is_acting(&self) -> bool {
         self.tools.values().any(|tool| !tool.is_over())
     }
 
-    /// Tells whether the agent runs a command itself that it has not ended.
+    /// Returns true while the agent runs a command itself.
     pub(super) fn is_running_command(&self) -> bool {
         self.tools.values().any(Tool::is_running_command)
     }
 
-    /// A call as the session knows it, for somebody who asks about it.
+    /// Returns a call by its id, for a permission request.
     pub(super) fn known(&self, id: &str) -> Option<&Tool> {
         self.tools.get(id)
     }
 
     fn chunk(&mut self, chunk: ContentChunk, thought: bool, events: &mut Vec<AgentEvent>) {
         let Some(text) = tool::words(&chunk.content).filter(|text| !text.is_empty()) else { return };
-        // An agent that fails this way says why in a message of its own.
+        // An agent that reports an error this way sends the reason as a text chunk without a message id.
         if let Some(failure) = &mut self.failure
             && chunk.message_id.is_none()
         {
@@ -174,7 +173,7 @@ impl Translation {
         self.speech = Some(Speech { key, thought, id });
     }
 
-    /// Ends what is being said.
+    /// Closes the open text or reasoning part.
     fn hush(&mut self, events: &mut Vec<AgentEvent>) {
         match self.speech.take() {
             Some(Speech { key, thought: true, .. }) => {
@@ -185,7 +184,7 @@ impl Translation {
         }
     }
 
-    /// Opens the next step if the tools of this one are over, or if there is none.
+    /// Opens the next step if the tools of the open one have finished, or if no step is open.
     fn next_step(&mut self, events: &mut Vec<AgentEvent>) {
         if self.open && self.acted && !self.is_acting() {
             events.push(finished(Finish::ToolCalls, Tokens::default(), 0.0, None));
@@ -199,7 +198,7 @@ impl Translation {
 
     fn tool(&mut self, call: ToolCallUpdate, new: bool, events: &mut Vec<AgentEvent>) {
         let (id, fields) = (call.tool_call_id.to_string(), &call.fields);
-        // What became of a call of an earlier turn is of no interest to this one.
+        // Ignore an update about a call of an earlier turn.
         let stray = !new && fields.title.is_none() && fields.kind.is_none() && fields.raw_input.is_none();
         if self.tools.get(&id).map_or(stray, Tool::is_over) || self.tools.len() >= limits::TOOLS {
             return;
@@ -213,7 +212,7 @@ impl Translation {
         tool.amend(call);
         let told = tool.tell(&self.terminals);
         self.acted |= tool.is_over();
-        // A call that fails after a refusal is the refused one.
+        // A call that fails after a refusal is the refused one and does not count as work of the agent.
         let failed = told.iter().any(|event| matches!(event, AgentEvent::ToolFailed { .. }));
         self.refused &= failed || told.is_empty();
         events.extend(told);
@@ -223,7 +222,7 @@ impl Translation {
         let Some(cost) = cost.filter(|cost| cost.currency == "USD" && cost.amount.is_finite()) else {
             return;
         };
-        // An agent that was started again may have begun to count anew.
+        // A restarted agent may count its cost from zero again.
         if cost.amount < self.spent.known {
             self.spent.told -= self.spent.known;
         }
@@ -244,7 +243,7 @@ impl Translation {
         }
         let Some(error) = meta.get("codex").and_then(|codex| codex.get("error")) else { return };
         let message =
-            error.get("message").and_then(Value::as_str).unwrap_or("the agent asks its model again");
+            error.get("message").and_then(Value::as_str).unwrap_or("the agent calls its model again");
         if error.get("willRetry").and_then(Value::as_bool) == Some(true) {
             let attempt = self.retry.unwrap_or_default() + 1;
             self.retry = Some(attempt);
@@ -254,24 +253,24 @@ impl Translation {
         }
     }
 
-    /// The agent does not wait any more.
+    /// Emits `Resumed` if the agent was waiting for a retry.
     fn resume(&mut self, events: &mut Vec<AgentEvent>) {
         if self.retry.take().is_some() {
             events.push(AgentEvent::Resumed);
         }
     }
 
-    /// The agent has answered the prompt: closes the step.
+    /// Closes the step and returns the end of the turn for the agent's answer to the prompt.
     pub(super) fn answered(&mut self, answered: &Answered) -> (Vec<AgentEvent>, TurnEnd) {
         let failed = |message: String| TurnEnd::Error(MessageError::unknown(message));
         let Answered { response, unknown } = answered;
         let (reason, end) = match (self.failure.take(), unknown, response.stop_reason) {
             (Some(failure), ..) if failure.trim().is_empty() => {
-                (Finish::Error, failed("the agent failed and did not say why".to_owned()))
+                (Finish::Error, failed("the agent failed without giving a reason".to_owned()))
             }
             (Some(failure), ..) => (Finish::Error, failed(plain(failure.trim()))),
             (None, Some(reason), _) => {
-                let message = format!("the agent stopped for a reason that is not known here: {reason}");
+                let message = format!("the agent stopped for an unknown reason: {reason}");
                 (Finish::Unknown, failed(message))
             }
             (.., StopReason::EndTurn | StopReason::Cancelled) if self.refused => {
@@ -280,7 +279,7 @@ impl Translation {
             (.., StopReason::EndTurn) => (Finish::Stop, TurnEnd::Completed),
             (.., StopReason::MaxTokens) => (Finish::Length, TurnEnd::Completed),
             (.., StopReason::MaxTurnRequests) => {
-                let message = "the agent has asked its model as often as it may in one turn".to_owned();
+                let message = "the agent reached its limit of model calls for one turn".to_owned();
                 (Finish::Unknown, TurnEnd::Budget { message })
             }
             (.., StopReason::Refusal) => {
@@ -290,15 +289,17 @@ impl Translation {
             }
             (.., StopReason::Cancelled) => (
                 Finish::Unknown,
-                failed("the agent stopped as if it had been told to; nobody had".to_owned()),
+                failed("the agent reported a cancelled turn, but the turn was not cancelled".to_owned()),
             ),
-            (.., other) => (Finish::Unknown, failed(format!("the agent stopped, for {other:?}"))),
+            (.., other) => {
+                (Finish::Unknown, failed(format!("the agent stopped for an unknown reason: {other:?}")))
+            }
         };
         let error = if let TurnEnd::Error(error) = &end { Some(error.clone()) } else { None };
         (self.finish(reason, tokens(response.usage.as_ref()), error), end)
     }
 
-    /// Closes the step.
+    /// Closes the open part and the open step.
     pub(super) fn finish(
         &mut self,
         reason: Finish,
@@ -319,7 +320,7 @@ impl Translation {
     }
 }
 
-/// Whether an update says by itself that the agent works or does not.
+/// Returns the activity that an update reports explicitly.
 pub(super) fn says(update: &Update) -> Option<Activity> {
     let info = match update {
         Update::State(StateUpdate::Running(_)) => return Some(Activity::Working),
@@ -337,7 +338,7 @@ pub(super) fn says(update: &Update) -> Option<Activity> {
     }
 }
 
-/// Whether an update is something an agent does, as opposed to something about it.
+/// Returns true for an update that shows the agent working, and false for one that only describes the agent.
 pub(super) fn is_work(update: &Update) -> bool {
     if let Update::Session(said) = update {
         match &**said {
@@ -355,7 +356,7 @@ fn activity(meta: &Meta) -> Option<&str> {
     meta.get("codex")?.pointer("/threadStatus/type")?.as_str()
 }
 
-/// The sentence in an error that is written as a provider sent it.
+/// Extracts the message from an error that contains the JSON of a provider.
 fn plain(failure: &str) -> String {
     let sent: Option<Value> = serde_json::from_str(failure).ok();
     let sentence = sent.as_ref().and_then(|sent| sent.pointer("/error/message")?.as_str());
@@ -363,7 +364,7 @@ fn plain(failure: &str) -> String {
 }
 
 fn todo(entry: PlanEntry) -> Todo {
-    // Todos have the same words for it.
+    // Todos use the same words for status and priority.
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     Todo {
         content: entry.content,
@@ -377,7 +378,8 @@ fn finished(reason: Finish, tokens: Tokens, cost: f64, error: Option<MessageErro
     AgentEvent::StepFinished { reason, tokens, cost: Number(cost), snapshot: None, patch: None, error }
 }
 
-/// Agents do not agree whether cached tokens are part of the input, and thoughts of the output; the total tells.
+/// Converts token counts. Some agents count cached tokens as input and thoughts as output and others do not, so the
+/// total decides which.
 fn tokens(usage: Option<&Usage>) -> Tokens {
     let Some(usage) = usage else { return Tokens::default() };
     let [read, write, reasoning] =

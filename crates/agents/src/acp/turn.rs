@@ -1,7 +1,7 @@
 //! One turn of an agent.
 //!
-//! The answer to `session/prompt` ends a turn, and so does the end of the process. Work that an agent begins by itself has
-//! no such answer: it has ended when the agent says so in a way of its own, when the user sends a prompt, or after
+//! The answer to `session/prompt` ends a turn, and so does the end of the process. Work that an agent begins by itself
+//! has no such answer: it ends when the agent reports it with an extension, when the user sends a prompt, or after
 //! [`limits::QUIET`] without a message.
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ enum Received {
     Served(Served),
     /// The prompt was answered.
     Answered(Result<Value, Error>),
-    /// The agent was told to stop; false if it could not be told.
+    /// The cancellation was sent; false if that failed.
     Cancelled(bool),
 }
 
@@ -181,7 +181,7 @@ impl Conversation {
             }
         };
         match answered {
-            // The engine closes what a stopped turn has left open.
+            // The engine closes the parts that an aborted turn has left open.
             Ok(_) if is_stopped => out.push(Signal::Ended(TurnEnd::Cancelled)),
             Ok(answered) => {
                 let (events, end) = self.turn.translation.answered(&answered);
@@ -189,7 +189,7 @@ impl Conversation {
                 out.push(Signal::Ended(end));
             }
             Err(error) => {
-                let message = format!("{} gave no sensible answer to a prompt: {error}", self.options.id());
+                let message = format!("{} gave an invalid answer to a prompt: {error}", self.options.id());
                 out.push(Signal::Failed(Broken::refuses(message)));
             }
         }

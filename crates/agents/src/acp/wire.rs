@@ -1,13 +1,13 @@
-//! What agents say, read as the types of the official schema crate.
+//! Decodes the messages of agents into the types of the official schema crate.
 //!
-//! Agents fill in less than the schema requires, so everything is read after it was [mended](super::mend). Three things
-//! are not in the schema and are ours:
+//! Agents omit fields that the schema requires, so every message is [mended](super::mend) before it is decoded. Three
+//! types are defined here because the schema lacks them:
 //!
-//! - `state_update`, with which agents that follow the draft of version 2 tell that they work. Its contents are the
-//!   schema's [`StateUpdate`]; only its place among the updates of version 1 is not.
-//! - The older way to offer and choose models ([`Models`], `session/set_model`), which the schema has dropped and
-//!   agents have not.
-//! - A reason to stop that the schema does not know, so that people can be told about it.
+//! - `state_update`, with which agents that follow the draft of version 2 report that they work. Its contents are the
+//!   schema's [`StateUpdate`], but version 1 does not list it among the updates.
+//! - The older messages to offer and choose models ([`Models`], `session/set_model`). The schema has dropped them, but
+//!   agents still use them.
+//! - A stop reason that the schema does not define, so that the error for the user can quote it.
 
 use agent_client_protocol_schema::v1::{
     AgentRequest, PromptResponse, SessionId, SessionNotification, SessionUpdate, StateUpdate, ToolCall,
@@ -20,7 +20,7 @@ use serde_json::{Error, Value};
 use super::mend;
 use crate::jsonrpc::{Fault, INVALID_PARAMS};
 
-/// Reads a message after it was mended.
+/// Mends a message and decodes it.
 pub(super) fn read<T: DeserializeOwned>(mut message: Value, mend: fn(&mut Value)) -> Result<T, Error> {
     mend(&mut message);
     serde_json::from_value(message)
@@ -33,12 +33,12 @@ pub(super) struct Notice {
     pub(super) update: Update,
 }
 
-/// Something that happened in a session.
+/// An update of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Update {
-    /// Something that the protocol has a word for.
+    /// An update that version 1 of the protocol defines.
     Session(Box<SessionUpdate>),
-    /// Whether the agent works.
+    /// The agent reports that it works or is idle.
     State(StateUpdate),
 }
 
@@ -52,7 +52,7 @@ impl Notice {
     }
 }
 
-/// A `state_update` as it arrives.
+/// The wire form of a `state_update`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Drafted {
@@ -66,7 +66,8 @@ impl From<Drafted> for Notice {
     }
 }
 
-/// A new call as an amendment of nothing. What a call says by default it has not said: some agents announce one twice.
+/// Converts a new call into an update. Fields with their default values are left out, because some agents announce a
+/// call twice and the second announcement must not reset the fields of the first.
 pub(super) fn amendment(call: ToolCall) -> ToolCallUpdate {
     let fields = ToolCallUpdateFields::new()
         .title(Some(call.title).filter(|title| !title.is_empty()))
@@ -80,11 +81,11 @@ pub(super) fn amendment(call: ToolCall) -> ToolCallUpdate {
     ToolCallUpdate::new(call.tool_call_id, fields).meta(call.meta)
 }
 
-/// How a prompt was answered.
+/// The decoded answer to a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answered {
     pub(super) response: PromptResponse,
-    /// The reason that was given, if the protocol does not know it.
+    /// The stop reason, if the protocol does not define it.
     pub(super) unknown: Option<String>,
 }
 
@@ -95,7 +96,7 @@ impl Answered {
     }
 }
 
-/// The models an agent offers, in the older way.
+/// The models that an agent offers with the older messages.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Models {
@@ -105,7 +106,6 @@ pub(super) struct Models {
     pub(super) current_model_id: Option<String>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Model {
@@ -113,13 +113,13 @@ pub(super) struct Model {
 }
 
 impl Models {
-    /// Those that an agent offers with a session.
+    /// Reads the offered models from the answer that opens a session.
     pub(super) fn of(answer: &Value) -> Self {
         answer.get("models").and_then(|models| Self::deserialize(models).ok()).unwrap_or_default()
     }
 }
 
-/// What an agent may ask of us, by method.
+/// The methods that an agent may call.
 pub(super) const METHODS: &[&str] = &[
     "session/request_permission",
     "elicitation/create",
@@ -132,7 +132,7 @@ pub(super) const METHODS: &[&str] = &[
     "terminal/release",
 ];
 
-/// What an agent asks of us.
+/// Decodes a request of an agent.
 pub(super) fn asked(method: &str, params: Value) -> Result<AgentRequest, Fault> {
     let request = match method {
         "session/request_permission" => {
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_asked_has_the_protocols_names() {
-        // Whatever any of them needs.
+    fn every_accepted_method_has_a_type_in_the_schema() {
+        // The union of the fields that these methods require.
         let params = json!({
             "path": "/a", "content": "b", "command": "ls", "terminalId": "1", "toolCall": { "toolCallId": "1" },
             "requestedSchema": {},
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_of_the_next_version_is_understood() {
+    fn state_updates_of_the_version_2_draft_are_decoded() {
         let notice = |state: &str| {
             Notice::read(
                 json!({ "sessionId": "s", "update": { "sessionUpdate": "state_update", "state": state } }),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_announced_twice_says_only_what_is_new() {
+    fn second_announcement_of_a_call_does_not_reset_fields() {
         let call = |call: Value| amendment(serde_json::from_value(call).unwrap()).fields;
         let bare = call(json!({ "toolCallId": "1", "title": "" }));
         assert_eq!(bare, ToolCallUpdateFields::new());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_can_be_done_without_is_required() {
+    fn messages_without_essential_fields_are_rejected() {
         let update = |update: Value| Notice::read(json!({ "sessionId": "s", "update": update }));
         assert!(update(json!({ "sessionUpdate": "tool_call", "title": "no id" })).is_err());
         assert!(update(json!({ "sessionUpdate": "confetti", "amount": 3 })).is_err());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_offered_in_the_older_way() {
+    fn models_are_read_from_the_older_message() {
         let models = Models::of(
             &json!({ "models": { "availableModels": [{ "modelId": "a" }], "currentModelId": "a" } }),
         );

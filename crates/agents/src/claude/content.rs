@@ -1,20 +1,20 @@
-//! A prompt as Claude Code reads it.
+//! Converts prompts into the content blocks of Claude Code.
 
 use protocol::part::FilePart;
 use protocol::{MessageWithParts, PartBody};
 use serde_json::{Value, json};
 
-/// The blocks of a prompt. Words that nobody is to see are left out; a file that is not in the prompt itself is named,
-/// so that it can be read.
+/// The content blocks of a prompt. Ignored text is left out. A file that is not embedded in the prompt is named, so
+/// that Claude Code can read it.
 pub(super) fn blocks(message: &MessageWithParts) -> Vec<Value> {
     let mut blocks: Vec<Value> = message.parts.iter().filter_map(|part| block(&part.body)).collect();
     if blocks.is_empty() {
-        blocks.push(words("(nothing was said)"));
+        blocks.push(words("(empty prompt)"));
     }
     blocks
 }
 
-/// What it is told when a call was cut short that waited for a person.
+/// The prompt after a restart of the server that interrupted a call while it waited for the user's permission.
 pub(super) fn go_on() -> Vec<Value> {
     vec![words(
         "You were interrupted by a restart while a call waited for permission. Make the call again and go on.",
@@ -40,7 +40,7 @@ fn words(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// A picture that comes with the prompt.
+/// The block of an embedded image or PDF.
 fn picture(file: &FilePart) -> Option<Value> {
     let data = file.url.strip_prefix("data:")?.split_once(";base64,")?.1;
     let source = json!({ "type": "base64", "media_type": file.mime, "data": data });
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn words_pictures_and_files_are_told() {
+    fn text_images_and_files_become_blocks() {
         let told = told(&json!([
             { "type": "text", "text": "look" },
             { "type": "text", "text": "secret", "ignored": true },

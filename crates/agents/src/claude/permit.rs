@@ -1,4 +1,4 @@
-//! What Claude Code wants to be allowed or told by a person, and the answers.
+//! Converts the permission requests and questions of Claude Code, and the user's answers to them.
 
 use std::path::Path;
 
@@ -11,17 +11,16 @@ use serde_json::{Value, json};
 use super::tools::Call;
 use super::wire::Permit;
 
-/// The tool that asks people.
+/// The tool that asks the user a question.
 const QUESTION: &str = "AskUserQuestion";
 
-/// What is said to it.
+/// The answer to a control request of Claude Code.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
-    /// Its name for the request.
+    /// Claude Code's id of the request.
     pub(super) id: String,
-    /// What it is told.
     pub(super) response: Value,
-    /// A person said no, which ends the turn that asked.
+    /// True if the user refused, which ends the turn that asked.
     pub(super) refused: bool,
 }
 
@@ -43,7 +42,7 @@ struct Choice {
     description: String,
 }
 
-/// What a person is asked.
+/// The request to show to the user.
 pub(super) fn ask(permit: &Permit, directory: &Path) -> Ask {
     if permit.tool_name == QUESTION {
         return Ask::Question { questions: questions(permit), call: permit.tool_use_id.clone() };
@@ -72,7 +71,7 @@ fn questions(permit: &Permit) -> Vec<Question> {
         .collect()
 }
 
-/// What it is told when this is the answer.
+/// Converts the user's answer into the reply to Claude Code.
 pub(super) fn reply(id: String, permit: &Permit, answer: Answer) -> Reply {
     let said = |response, refused| Reply { id, response, refused };
     match answer {
@@ -94,7 +93,7 @@ pub(super) fn reply(id: String, permit: &Permit, answer: Answer) -> Reply {
         Answer::Rejected { message: None } | Answer::Default(PermissionReply::Reject) => {
             said(deny("The user refused this.", true), true)
         }
-        Answer::Withdrawn => said(deny("Nobody answered in time.", true), true),
+        Answer::Withdrawn => said(deny("The user did not answer in time.", true), true),
     }
 }
 
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_in_its_words() {
+    fn answers_become_control_responses() {
         let bash = permit("Bash", json!({ "command": "ls" }));
         let told = |answer| reply("1".into(), &bash, answer);
         let allowed = json!({ "behavior": "allow", "updatedInput": { "command": "ls" } });

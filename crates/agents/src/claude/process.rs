@@ -18,10 +18,11 @@ use crate::external::child::Words;
 use crate::external::{Broken, Child, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal};
 use crate::roster::DEFAULT_MODEL;
 
-/// Lines that are kept of its output between turns. The newest matter, because they tell what it has begun.
+/// Most lines that are kept of its output between turns. The oldest are dropped, because the newest show the work that
+/// Claude Code has begun.
 const MAX_UNREAD: usize = 256;
 
-/// Timeout for the line that explains why it works by itself.
+/// Timeout for the line with the reason why Claude Code began to work by itself.
 const EXPLAIN: Duration = Duration::from_millis(200);
 
 /// The text of a wake-up without an explanation.
@@ -35,7 +36,6 @@ const FORGOTTEN: &str = "No conversation found";
 struct Manner {
     /// The model; none for Claude Code's own choice.
     model: Option<String>,
-    /// The permission mode.
     mode: &'static str,
 }
 
@@ -64,7 +64,7 @@ struct Progress {
     /// The user refused a request of the agent itself.
     has_refused: bool,
     is_interrupted: bool,
-    /// The turn was ended without the word of the process.
+    /// The turn ended although the process did not report that it is idle.
     is_doubtful: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct ClaudeProcess {
     /// Lines to be written.
     queue: VecDeque<Value>,
     manner: Manner,
-    /// It reports its state, so a result does not end a turn.
+    /// This version reports its state, so a result does not end a turn.
     has_states: bool,
     /// The number of control requests so far.
     controls: u64,
@@ -155,12 +155,12 @@ impl ClaudeProcess {
         self.queue.push_back(wire::control(&format!("baton-{}", self.controls), request));
     }
 
-    /// Tells whether an unread line begins a turn.
+    /// Returns true if an unread line begins a turn.
     fn has_begun_by_itself(&self) -> bool {
         self.unread.iter().any(begins)
     }
 
-    /// The summary of the background task that made it continue.
+    /// The summary of the background task whose end made Claude Code continue.
     fn reason(&self) -> Option<&str> {
         self.unread.iter().rev().find_map(|heard| match heard {
             Heard::Json(line) if line.get("subtype")? == "task_notification" => line.get("summary")?.as_str(),
@@ -211,7 +211,7 @@ impl ClaudeProcess {
         }
     }
 
-    /// Tells whether the turn has ended. Subagents keep it open unless the user has stopped the turn.
+    /// Returns true if the turn has ended. Subagents keep it open unless the user has aborted the turn.
     fn has_ended(&self) -> bool {
         let is_over = if self.has_states { self.turn.is_idle } else { self.turn.segment.is_some() };
         is_over && (self.turn.is_interrupted || !self.translator.has_children())
@@ -271,7 +271,7 @@ impl Process for ClaudeProcess {
     }
 
     fn prompt(&mut self, turn: &Turn, prompt: &MessageWithParts) {
-        // After a restart the conversation holds the prompt and waits for an answer that the user has given meanwhile.
+        // After a restart the conversation already holds the prompt, and the user has answered the request meanwhile.
         let blocks = if turn.resumed().is_some() { content::go_on() } else { content::blocks(prompt) };
         self.queue.push_back(wire::prompt(&blocks));
     }
@@ -318,7 +318,7 @@ impl Process for ClaudeProcess {
         }
     }
 
-    /// A segment without a following idle is still the end, but the process is not trusted with another turn.
+    /// Ends the turn after a segment that no idle follows. The process does not get another turn.
     fn conclude(&mut self) -> Vec<Signal<Request>> {
         self.turn.is_doubtful = !self.turn.is_idle;
         vec![self.end()]
@@ -384,7 +384,7 @@ async fn write(input: &Input, queue: &mut VecDeque<Value>) {
     }
 }
 
-/// Tells whether a line begins a turn.
+/// Returns true if a line begins a turn.
 fn begins(heard: &Heard) -> bool {
     let Heard::Json(line) = heard else { return false };
     match line.get("subtype").and_then(Value::as_str) {

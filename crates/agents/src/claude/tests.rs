@@ -1,4 +1,4 @@
-//! Claude Code as the engine sees it: recordings of the real one, and programs that behave like nothing of the kind.
+//! Claude Code behind the real engine: recordings of the real program, and scripts that misbehave.
 
 mod children;
 mod misbehaviour;
@@ -15,7 +15,7 @@ use crate::external::{Bounds, Driver, Options, Patience};
 use crate::roster::{About, External as _};
 use engine::limits::Limits;
 
-/// What a fake can say in the words of Claude Code.
+/// Shell functions that write the messages of Claude Code.
 const WORDS: &str = r#"
 state() { say '{"type":"system","subtype":"session_state_changed","state":"'"$1"'"}'; }
 init() { say '{"type":"system","subtype":"init","session_id":"conversation-1"}'; }
@@ -47,10 +47,10 @@ finish() { result; state idle; }
 turn() { begin; speak m1 hello; finish; }
 "#;
 
-/// Longer than a loaded machine takes for anything here.
+/// A timeout that must not expire, even on a loaded machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// For what is not going to happen.
+/// A timeout that is expected to expire.
 const HASTY: Duration = Duration::from_millis(300);
 
 fn patient() -> Patience {
@@ -77,7 +77,7 @@ fn runner(options: Options, wake: Wake) -> Driver<Claude> {
     Driver::new(Claude::new(options), Arc::new(Ticking::default()), wake)
 }
 
-/// A world around a fake, with a handle on its runner.
+/// A test harness around a fake program, with its runner.
 async fn world(options: Options, limits: Limits) -> (World, Driver<Claude>) {
     let mut made = None;
     let world = World::bounded(limits, |wake| {
@@ -93,7 +93,7 @@ fn script(acts: &str) -> Fake {
     Fake::new(&format!("{WORDS}\n{acts}"))
 }
 
-/// Runners have all the time they want after an abort.
+/// Limits that give runners a long time after an abort.
 fn unhurried() -> Limits {
     Limits { runner_grace: PATIENT, ..Limits::default() }
 }

@@ -1,27 +1,27 @@
-//! The list of what Claude Code means to do. Older versions write all of it at once; newer ones have a tool for each
-//! change, and only the answers tell an entry's number.
+//! The todo list of Claude Code. Older versions write the whole list at once. Newer versions have a tool for each
+//! change, and only the results of these tools contain an entry's number.
 
 use protocol::{Extra, Todo};
 use serde_json::Value;
 
-/// Entries that are kept.
+/// Most entries that are kept.
 const MAX_TODOS: usize = 200;
 
-/// The field of an entry that holds its number, by which it is named in a conversation that goes on later.
+/// The field of an entry that stores its number, so that a resumed conversation can refer to it.
 const NUMBER: &str = "id";
 
-/// The list as far as it is known.
+/// The known entries with their numbers, in order.
 #[derive(Debug, Default)]
 pub(super) struct Todos(Vec<(String, Todo)>);
 
 impl Todos {
-    /// The list of a conversation that goes on in another process, as far as its entries have numbers.
+    /// Takes over the list of a resumed conversation. Entries without a number are left out.
     pub(super) fn remember(&mut self, todos: Vec<Todo>) {
         let numbered = |todo: Todo| Some((todo.extra.get(NUMBER).and_then(id)?, todo));
         self.0 = todos.into_iter().take(MAX_TODOS).filter_map(numbered).collect();
     }
 
-    /// The whole list, if a call that worked has changed it.
+    /// Takes in the result of a successful call. Returns the whole list if the call has changed it.
     pub(super) fn heard(
         &mut self,
         name: &str,
@@ -63,7 +63,7 @@ impl Todos {
         Some(())
     }
 
-    /// An entry that nobody knows: what clients show stays as it is.
+    /// Updates one entry. Returns none for an unknown entry, which leaves the list unchanged.
     fn update(&mut self, input: &Extra) -> Option<()> {
         let wanted = input.get("taskId").and_then(id)?;
         let at = self.0.iter().position(|(id, _)| *id == wanted)?;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_on_in_another_process() {
+    fn a_resumed_conversation_keeps_its_list() {
         let mut before = Todos::default();
         let input = serde_json::from_value(json!({ "subject": "one" })).unwrap();
         let list = before.heard("TaskCreate", &input, "Task #4 created", &Value::Null).unwrap();

@@ -1,4 +1,4 @@
-//! Claude Code's tools in the words that clients know: names, inputs, titles, and what a permission is about.
+//! Maps Claude Code's tools to the names, inputs, titles and permissions that clients know.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::wire::Permit;
 
-/// Bytes of a tool's output that are kept.
+/// Most bytes of a tool's output that are kept.
 const MAX_OUTPUT: usize = 200_000;
 
-/// A call in the words of clients.
+/// A call with the names that clients know.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) tool: String,
@@ -36,7 +36,7 @@ impl Call {
         Self { tool, title, edits: edits.filter(|path| !path.is_empty()), input }
     }
 
-    /// What a person is asked before it is made.
+    /// The permission request for this call.
     pub(super) fn ask(&self, permit: &Permit, directory: &Path) -> Ask {
         let (permission, pattern) = self.needs(directory);
         let always = if permission == "bash" { pattern.clone() } else { "*".to_owned() };
@@ -49,7 +49,7 @@ impl Call {
         }
     }
 
-    /// The permission, and what it is needed for.
+    /// The permission and its pattern.
     fn needs(&self, directory: &Path) -> (String, String) {
         let named = |key: &str| text(&self.input, key).unwrap_or("*").to_owned();
         match self.tool.as_str() {
@@ -66,7 +66,7 @@ impl Call {
         }
     }
 
-    /// Facts about a call that worked.
+    /// The metadata of a successful call.
     pub(super) fn facts(&self, output: &str, result: &Value) -> Extra {
         let facts = match self.tool.as_str() {
             "bash" => json!({ "output": output, "description": self.title, "truncated": false }),
@@ -85,7 +85,7 @@ impl Call {
     }
 }
 
-/// What clients call a tool. One that they do not know keeps its name.
+/// The name under which clients know a tool. An unknown tool keeps its name.
 fn tool(name: &str) -> String {
     match name {
         "Read" => "read",
@@ -121,12 +121,12 @@ fn text<'a>(input: &'a Extra, key: &str) -> Option<&'a str> {
     input.get(key)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// A path as people write it.
+/// A path relative to the directory, if it is inside.
 fn relative(path: &str, directory: &Path) -> String {
     Path::new(path).strip_prefix(directory).map_or(path, |path| path.to_str().unwrap_or_default()).to_owned()
 }
 
-/// A change to a file as a unified diff, with how many lines were added and removed.
+/// A change to a file as a unified diff, with the numbers of added and removed lines.
 fn patch(result: &Value) -> Option<(String, usize, usize)> {
     let hunks = result.get("structuredPatch")?.as_array()?;
     let (mut diff, mut added, mut removed) = (String::new(), 0, 0);
@@ -145,7 +145,7 @@ fn patch(result: &Value) -> Option<(String, usize, usize)> {
     Some((diff, added, removed))
 }
 
-/// What a tool said: its words, and the pictures among them.
+/// The output of a tool: its text, and its images as files.
 pub(super) fn output(content: &Value) -> (String, Vec<FilePart>) {
     let mut files = Vec::new();
     let words = match content {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_in_the_words_of_clients() {
+    fn calls_get_the_names_that_clients_know() {
         let edit =
             call("Edit", json!({ "file_path": "/project/a/b.rs", "old_string": "x", "replace_all": false }));
         assert_eq!((edit.tool.as_str(), edit.title.as_str()), ("edit", "a/b.rs"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_words_and_pictures_within_bounds() {
+    fn output_is_text_and_images_within_limits() {
         let content = json!([
             { "type": "text", "text": "one" },
             { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AA==" } },

@@ -1,8 +1,8 @@
-//! From what Claude Code writes to what a runner says. Pure: lines and the time go in, signals come out.
+//! Translates the lines of Claude Code into signals. Pure: lines and the time go in, signals come out.
 //!
-//! One call of its model is one step, which begins with `message_start` and ends with the next one or with the
-//! segment: only then are its tools done, and what the segment cost is known ([`scope`]). Lines of a subagent name the
-//! call that they belong to. They are a conversation of their own ([`children`]), and never open, end or reopen anything
+//! One call of its model is one step. A step begins with `message_start` and ends with the next `message_start` or with
+//! the segment, because only then have its tools finished and is its cost known ([`scope`]). Lines of a subagent name
+//! the call that they belong to. They form a separate conversation ([`children`]) and never open, end or reopen a step
 //! of the session itself.
 
 mod children;
@@ -21,75 +21,67 @@ use crate::external::Subagent;
 use children::Children;
 use scope::Scope;
 
-/// What a line means.
+/// One consequence of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Signal {
-    /// Something to report, in the session or in that of a subagent.
+    /// An event for the session, or for the session of the subagent with this name.
     Say(Option<String>, AgentEvent),
-    /// A subagent begins, which the agent itself or another subagent has started.
+    /// The agent or one of its subagents has started a subagent.
     Born {
-        /// Who has started it, if that is a subagent.
+        /// The subagent that started it. None if the agent itself did.
         parent: Option<String>,
-        /// What it is.
         birth: Subagent,
     },
     /// A subagent has ended.
-    Ended {
-        /// Its name.
-        child: String,
-        /// How.
-        end: TurnEnd,
-    },
-    /// Its own name for the session.
+    Ended { child: String, end: TurnEnd },
+    /// Claude Code's id of the conversation.
     Named(String),
-    /// What it says it does.
+    /// Claude Code reports its state.
     State(State),
-    /// A segment of the turn is over.
+    /// A segment of the turn has ended.
     Segment(Segment),
-    /// It wants to be allowed something.
+    /// A permission request.
     Permit {
-        /// Its name for the request.
+        /// Claude Code's id of the request.
         id: String,
-        /// What.
         permit: Permit,
-        /// The subagent that wants it.
+        /// The subagent that asks. None if it is the agent itself.
         child: Option<String>,
     },
-    /// It does not want to be allowed that any more.
+    /// Claude Code has withdrawn a permission request.
     Dropped {
-        /// Its name for the request.
+        /// Claude Code's id of the request.
         id: String,
     },
-    /// It wants something that nobody here can do.
+    /// A control request that Baton does not support.
     Unable {
-        /// Its name for the request.
+        /// Claude Code's id of the request.
         id: String,
     },
-    /// It has answered a request of ours.
+    /// Claude Code has answered a control request.
     Answered {
-        /// Our name for it.
+        /// Baton's id of the request.
         id: String,
-        /// Why not.
         error: Option<String>,
     },
-    /// Work in the background is over, for people.
+    /// A background task has ended, with its summary.
     Notified(String),
-    /// It works on the session itself.
+    /// The agent itself works, and not only a subagent.
     Working,
-    /// Nobody understands it.
+    /// A line that cannot be decoded, with the error.
     Strange(String),
 }
 
-/// What is known about the conversation so far.
+/// The state of the translation of one conversation.
 #[derive(Debug)]
 pub(super) struct Translator {
     directory: PathBuf,
-    /// Its own conversation.
+    /// The conversation of the agent itself.
     main: Scope,
     children: Children,
-    /// Work that goes on beside the turn, by its id.
+    /// The ids of running background tasks.
     tasks: BTreeSet<String>,
-    /// What the process had cost when the last segment ended.
+    /// The cost of the process in dollars at the end of the last segment.
     spent: f64,
     retrying: bool,
 }
@@ -106,24 +98,24 @@ impl Translator {
         }
     }
 
-    /// Whether work goes on beside the turn.
+    /// Returns true while a background task runs.
     pub(super) fn has_background(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Forgets a turn that was not ended properly, so that the next one begins afresh.
+    /// Discards the state of a turn that did not end properly.
     pub(super) fn reset(&mut self) {
         self.main.reset();
         self.children.clear();
         self.retrying = false;
     }
 
-    /// The todo list of a conversation that goes on.
+    /// Takes over the todo list of a resumed conversation.
     pub(super) fn remember(&mut self, todos: Vec<Todo>) {
         self.main.todos.remember(todos);
     }
 
-    /// What a line means.
+    /// Translates a line.
     pub(super) fn hear(&mut self, line: Value, now: Millis) -> Vec<Signal> {
         let mut out = Vec::new();
         match serde_json::from_value::<Line>(line) {
@@ -142,7 +134,7 @@ impl Translator {
             }
             Line::Assistant { message, parent_tool_use_id: whose, error } => {
                 self.working(whose.as_deref(), out);
-                // A failure in the shape of a message is told again, as a failure, by the segment.
+                // The segment reports this error again, so the message that repeats it is skipped.
                 if error.is_none() {
                     self.within(whose.as_deref(), out, |scope, events| scope.spoken(message, events));
                 }
@@ -165,7 +157,7 @@ impl Translator {
             Line::ControlCancelRequest { request_id: id } => out.push(Signal::Dropped { id }),
             Line::ControlResponse { response } => {
                 let failed = response.subtype == "error";
-                let error = failed.then(|| response.error.unwrap_or_else(|| "it did not say why".into()));
+                let error = failed.then(|| response.error.unwrap_or_else(|| "no reason given".into()));
                 out.push(Signal::Answered { id: response.request_id, error });
             }
             Line::Unknown => {}
@@ -181,7 +173,7 @@ impl Translator {
                 self.retrying = true;
                 let status = error_status.map_or_else(String::new, |status| format!(" ({status})"));
                 let message =
-                    format!("{}{status}", error.as_deref().unwrap_or("the model could not be asked"));
+                    format!("{}{status}", error.as_deref().unwrap_or("the call of the model failed"));
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "a delay that does not fit is as good as endless"
@@ -215,7 +207,7 @@ impl Translator {
         }
     }
 
-    /// The model speaks again, so nobody waits to ask it. What a subagent says is no word about the session itself.
+    /// Ends the retry, because the model answers again. The output of a subagent does not count as work of the agent.
     fn working(&mut self, whose: Option<&str>, out: &mut Vec<Signal>) {
         if std::mem::take(&mut self.retrying) {
             out.push(Signal::Say(None, AgentEvent::Resumed));
@@ -234,7 +226,7 @@ impl Translator {
         }
     }
 
-    /// Ends the step with what the segment cost. One that failed is left open for the turn to be closed with its error.
+    /// Ends the step with the cost of the segment. A failed step stays open, so that the turn closes it with its error.
     fn segment(&mut self, segment: &Segment, out: &mut Vec<Signal>) {
         let mut cost = Number(segment.total_cost_usd);
         cost += Number(-self.spent);

@@ -1,31 +1,31 @@
-//! The words of Claude Code: lines of JSON, both ways. Only what the translation uses has a name; the rest is let by.
+//! The lines of JSON that Claude Code reads and writes. Only the fields that the translation uses are declared; all
+//! others are ignored.
 
 use protocol::Extra;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// A line that it writes.
+/// A line that Claude Code writes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Line {
-    /// Something about the session.
     System(System),
-    /// A piece of a message while it is written.
+    /// A streamed piece of a message.
     StreamEvent {
         event: Piece,
         #[serde(default)]
         parent_tool_use_id: Option<String>,
     },
-    /// A whole block of a message.
+    /// Complete blocks of a message.
     Assistant {
         message: Spoken,
         #[serde(default)]
         parent_tool_use_id: Option<String>,
-        /// What went wrong, if it is no message of a model.
+        /// Set if the message is an error and not an answer of the model.
         #[serde(default)]
         error: Option<Value>,
     },
-    /// Results of tools, or an echo of what it was told.
+    /// Results of tools, or an echo of a prompt.
     User {
         message: Told,
         #[serde(default)]
@@ -33,28 +33,37 @@ pub(super) enum Line {
         #[serde(default)]
         tool_use_result: Value,
     },
-    /// A segment of the turn is over.
+    /// A segment of the turn has ended.
     Result(Segment),
-    /// It asks something.
-    ControlRequest { request_id: String, request: Wish },
-    /// It answers something.
-    ControlResponse { response: Answered },
-    /// It does not want to know any more.
-    ControlCancelRequest { request_id: String },
-    /// Anything else.
+    /// A request to Baton.
+    ControlRequest {
+        request_id: String,
+        request: Wish,
+    },
+    /// An answer to a request of Baton.
+    ControlResponse {
+        response: Answered,
+    },
+    /// Claude Code withdraws a request.
+    ControlCancelRequest {
+        request_id: String,
+    },
     #[serde(other)]
     Unknown,
 }
 
-/// Something about the session.
+/// A message about the session.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub(super) enum System {
-    /// A turn begins.
-    Init { session_id: String },
-    /// What it does now.
-    SessionStateChanged { state: State },
-    /// It asks its model again.
+    /// Claude Code begins a turn.
+    Init {
+        session_id: String,
+    },
+    SessionStateChanged {
+        state: State,
+    },
+    /// Claude Code retries a call of its model.
     ApiRetry {
         attempt: u32,
         #[serde(default)]
@@ -64,20 +73,20 @@ pub(super) enum System {
         #[serde(default)]
         error: Option<String>,
     },
-    /// Work of its own began: a subagent, or a command in the background.
+    /// A task has started: a subagent, or a command in the background.
     TaskStarted {
         task_id: String,
-        /// The call that it is done for.
+        /// The tool call that started the task.
         #[serde(default)]
         tool_use_id: Option<String>,
     },
-    /// Such work has changed.
+    /// The state of a task has changed.
     TaskUpdated {
         task_id: String,
         #[serde(default)]
         patch: TaskPatch,
     },
-    /// Such work is over.
+    /// A task has ended, and Claude Code has told its model.
     TaskNotification {
         task_id: String,
         #[serde(default = "completed")]
@@ -85,13 +94,13 @@ pub(super) enum System {
         #[serde(default)]
         summary: String,
     },
-    /// Older messages were replaced by a summary.
+    /// Claude Code has replaced older messages with a summary.
     CompactBoundary,
     #[serde(other)]
     Unknown,
 }
 
-/// What is new about a task.
+/// The changed fields of a task.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct TaskPatch {
     #[serde(default)]
@@ -104,7 +113,7 @@ fn completed() -> String {
     "completed".to_owned()
 }
 
-/// What it says it does.
+/// The state that Claude Code reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
@@ -115,7 +124,7 @@ pub(super) enum State {
     Unknown,
 }
 
-/// A piece of a message, as its model sends it.
+/// A streamed piece of a message, as the model sends it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Piece {
@@ -152,14 +161,14 @@ pub(super) struct Opening {
     pub(super) usage: Usage,
 }
 
-/// Why a model stopped.
+/// The model's reason to stop.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Stop {
     #[serde(default)]
     pub(super) stop_reason: Option<String>,
 }
 
-/// What is added to a block.
+/// A delta of a block.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Growth {
@@ -176,7 +185,7 @@ pub(super) enum Growth {
     Unknown,
 }
 
-/// Whole blocks of a message.
+/// Complete blocks of a message.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Spoken {
     pub(super) id: String,
@@ -219,7 +228,7 @@ pub(super) enum Block {
     Unknown,
 }
 
-/// What the model was told. Bare words have no blocks.
+/// Content that the model receives. Plain text decodes as no blocks.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Told {
     #[serde(default, deserialize_with = "blocks")]
@@ -232,7 +241,7 @@ fn blocks<'de, D: Deserializer<'de>>(told: D) -> Result<Vec<Block>, D::Error> {
     Ok(blocks.filter_map(|block| Block::deserialize(block).ok()).collect())
 }
 
-/// Tokens, of which the cached ones are not among the input.
+/// Token counts. `input_tokens` does not include cached tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "these are the names on the wire")]
@@ -243,7 +252,7 @@ pub(super) struct Usage {
     pub(super) cache_creation_input_tokens: Option<u64>,
 }
 
-/// The end of a segment of a turn. Whether it went well is told by `is_error` alone.
+/// The end of a segment of a turn. Only `is_error` distinguishes success from failure.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Segment {
@@ -257,12 +266,12 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Whether somebody has stopped it.
+    /// Returns true if the segment ended because of an interruption.
     pub(super) fn was_aborted(&self) -> bool {
         self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"))
     }
 
-    /// What it said about a segment that failed.
+    /// The error text of a failed segment.
     pub(super) fn complaint(&self) -> String {
         let told = self.result.clone().filter(|text| !text.is_empty());
         let errors = (!self.errors.is_empty()).then(|| self.errors.join("; "));
@@ -275,7 +284,7 @@ impl Segment {
     }
 }
 
-/// What it asks over the control protocol.
+/// A control request of Claude Code.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub(super) enum Wish {
@@ -284,7 +293,7 @@ pub(super) enum Wish {
     Unknown,
 }
 
-/// A tool call that it wants to be allowed.
+/// A tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Permit {
     pub(super) tool_name: String,
@@ -292,12 +301,12 @@ pub(super) struct Permit {
     pub(super) input: Extra,
     #[serde(default)]
     pub(super) tool_use_id: Option<String>,
-    /// The subagent that wants it: its task.
+    /// The task id of the subagent that asks.
     #[serde(default)]
     pub(super) agent_id: Option<String>,
 }
 
-/// An answer to a control request of ours.
+/// An answer to a control request of Baton.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Answered {
     pub(super) request_id: String,
@@ -307,17 +316,16 @@ pub(super) struct Answered {
     pub(super) error: Option<String>,
 }
 
-/// A prompt.
 pub(super) fn prompt(content: &[Value]) -> Value {
     json!({ "type": "user", "message": { "role": "user", "content": content } })
 }
 
-/// A request of ours.
+/// A control request to Claude Code.
 pub(super) fn control(id: &str, request: &Value) -> Value {
     json!({ "type": "control_request", "request_id": id, "request": request })
 }
 
-/// An answer of ours.
+/// The successful answer to a control request.
 pub(super) fn answer(id: &str, response: &Value) -> Value {
     json!({
         "type": "control_response",
@@ -325,7 +333,7 @@ pub(super) fn answer(id: &str, response: &Value) -> Value {
     })
 }
 
-/// The answer to something that we know nothing about.
+/// The answer to an unsupported control request.
 pub(super) fn refusal(id: &str) -> Value {
     json!({
         "type": "control_response",
@@ -338,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_or_strange_is_let_by() {
+    fn unknown_kinds_of_lines_are_ignored() {
         for line in [
             json!({ "type": "from_the_future", "x": 1 }),
             json!({ "type": "system", "subtype": "from_the_future" }),
@@ -353,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_what_it_needs_is_an_error() {
+    fn a_line_without_required_fields_is_an_error() {
         for line in
             [json!({ "type": "assistant" }), json!({ "type": "system", "subtype": "init" }), json!([1])]
         {

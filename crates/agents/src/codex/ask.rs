@@ -1,4 +1,4 @@
-//! What Codex asks of a person: the request that is shown, and the answer in the words of Codex.
+//! Converts the requests of Codex into permissions and questions, and the user's answers into replies.
 
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{PermissionReply, Question, QuestionOption};
@@ -9,44 +9,44 @@ use serde_json::{Value, json};
 use super::translate::{Translation, command_line, relative};
 use super::wire;
 
-/// A command is to be run.
+/// Asks for permission to run a command.
 pub(super) const COMMAND: &str = "item/commandExecution/requestApproval";
-/// Files are to be changed.
+/// Asks for permission to change files.
 pub(super) const CHANGE: &str = "item/fileChange/requestApproval";
-/// More is to be allowed than the sandbox does.
+/// Asks for permissions beyond the sandbox.
 pub(super) const PERMISSIONS: &str = "item/permissions/requestApproval";
-/// Something is to be known.
+/// Asks the user questions.
 pub(super) const QUESTION: &str = "item/tool/requestUserInput";
-/// A server of tools wants something.
+/// An MCP server asks the user.
 pub(super) const ELICITATION: &str = "mcpServer/elicitation/request";
 
-/// Everything that is answered.
+/// The methods that Baton answers.
 pub(super) const METHODS: &[&str] = &[COMMAND, CHANGE, PERMISSIONS, QUESTION, ELICITATION];
 
-/// A request of Codex that waits for a person.
+/// A request of Codex that waits for the user.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wish {
     pub(super) ask: Ask,
     form: Form,
 }
 
-/// How the answer is put.
+/// The shape of the reply.
 #[derive(Debug, PartialEq)]
 enum Form {
     Decision,
     Permissions(Value),
-    /// The names of the questions.
+    /// The ids of the questions.
     Answers(Vec<String>),
     Elicitation,
 }
 
-/// What is said to Codex, and what follows from it.
+/// The reply to Codex, and its consequences for the turn.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reply {
     pub(super) result: Value,
-    /// A person does not want the turn to go on.
+    /// True if the user refused, which ends the turn.
     pub(super) refused: bool,
-    /// What a person wants instead.
+    /// The user's instruction to do something else instead.
     pub(super) correction: Option<String>,
 }
 
@@ -83,7 +83,7 @@ struct Choice {
     description: String,
 }
 
-/// What a person is to be asked.
+/// Decodes a request of Codex.
 pub(super) fn wish(
     method: &str,
     params: Value,
@@ -173,7 +173,7 @@ fn question(asked: Asked) -> Question {
 }
 
 impl Wish {
-    /// What is said to Codex when this is the answer.
+    /// Converts the user's answer into the reply.
     pub(super) fn reply(self, answer: Answer) -> Reply {
         let reply = |result, refused| Reply { result, refused, correction: None };
         match (self.form, answer) {
@@ -211,7 +211,7 @@ impl Form {
         }
     }
 
-    /// `cancel` ends the turn, `decline` does not.
+    /// The reply that refuses. `cancel` ends the turn, `decline` does not.
     fn no(self, end: bool) -> Value {
         match self {
             Self::Permissions(_) => json!({ "permissions": {}, "scope": "turn" }),

@@ -1,4 +1,4 @@
-//! What went wrong in Codex, in the shape that clients know.
+//! Converts the errors of Codex into the errors that clients know.
 
 use protocol::error::ApiError;
 use protocol::{MessageError, Rest};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::NAME;
 use super::wire::Trouble;
 
-/// The error of a turn that Codex says has failed.
+/// The error of a turn that Codex reports as failed.
 pub(super) fn failure(trouble: Option<&Trouble>) -> MessageError {
     let Some(trouble) = trouble else {
-        return MessageError::unknown("Codex says that the turn has failed, and not why");
+        return MessageError::unknown("Codex reported a failed turn without a reason");
     };
     let message = sentence(trouble);
     let status = trouble.status();
@@ -38,7 +38,7 @@ pub(super) fn failure(trouble: Option<&Trouble>) -> MessageError {
     }
 }
 
-/// What Codex says, which may be the provider's answer word for word.
+/// The message of an error. Codex may pass on the provider's JSON answer, of which only the message is kept.
 fn sentence(trouble: &Trouble) -> String {
     let answer: Option<Value> = serde_json::from_str(&trouble.message).ok();
     let said = answer.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str());
@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_answered_is_told_in_its_own_words() {
+    fn the_message_of_the_provider_is_extracted() {
         let provider = r#"{"type":"error","error":{"type":"invalid_request_error","message":"mock 400"}}"#;
         let error = failure(Some(&trouble(json!({ "message": provider, "codexErrorInfo": "other" }))));
         assert_eq!(error, MessageError::unknown("Codex: mock 400"));
     }
 
     #[test]
-    fn each_kind_has_its_name() {
+    fn each_kind_of_error_is_mapped() {
         let of = |info: Value| failure(Some(&trouble(json!({ "message": "no", "codexErrorInfo": info }))));
         assert!(matches!(of(json!("contextWindowExceeded")), MessageError::ContextOverflow { .. }));
         assert!(

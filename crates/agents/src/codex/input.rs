@@ -42,7 +42,7 @@ fn file_input(file: &FilePart) -> Value {
         Some(path) if is_image => json!({ "type": "localImage", "path": path }),
         Some(path) => json!({ "type": "mention", "name": name, "path": path }),
         None if is_image => json!({ "type": "image", "url": file.url }),
-        // Codex takes no other files, but can be told about them.
+        // Codex does not accept other files, so the prompt only names them.
         None => text_input(&format!("[the file {name} ({}) cannot be passed on to Codex]", file.mime)),
     }
 }

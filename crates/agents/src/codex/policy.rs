@@ -6,7 +6,7 @@ use protocol::request::{Action, Rule};
 use crate::native::permission::matches;
 
 /// The approval policy and the sandbox of a thread; none leaves the choice to Codex's own settings. The rules can only make
-/// them stricter, so that Codex asks before it does what a rule restricts.
+/// them stricter, so that Codex asks before each action that a rule restricts.
 pub(super) fn policy(mode: PermissionMode, rules: &[Rule]) -> (Option<&'static str>, Option<&'static str>) {
     let (mut approval, mut sandbox) = match mode {
         PermissionMode::Ask => (None, None),

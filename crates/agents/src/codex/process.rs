@@ -28,7 +28,7 @@ const UNASKED: &str = "Codex began to work by itself.";
 pub(super) enum Call {
     /// `turn/start` or `thread/compact/start`: the turn begins with its answer.
     Start,
-    /// `turn/steer` with an input that needs a turn of its own if it cannot join.
+    /// `turn/steer` with an input that needs a separate turn if it cannot join.
     Steer(Vec<Value>),
     /// `turn/interrupt` of the session's own turn.
     Interrupt,
@@ -155,7 +155,7 @@ impl CodexProcess {
         Ok(Frame(received))
     }
 
-    /// Tells whether a message between turns begins a turn.
+    /// Returns true if a message between turns begins a turn.
     fn begins(&mut self, method: &str, params: Value) -> bool {
         let Ok(told) = wire::told(method, params) else { return false };
         if told.thread.as_ref() == Some(&self.thread) {
@@ -174,7 +174,7 @@ impl Kept for CodexProcess {
         loop {
             match self.link.next().await {
                 None => return Rested::Ended(self.link.failure().await),
-                // No turn can answer it. Dropping the request tells Codex so.
+                // No turn can answer it. Dropping the request answers it with an error.
                 Some(Incoming::Asked(asked)) => debug!(asked.method, "Codex asks between turns"),
                 Some(Incoming::Told { method, params }) => {
                     if self.begins(&method, params) {
@@ -228,8 +228,11 @@ async fn greet(
 fn opened(method: &str, answer: Value) -> Result<ThreadOpened, jsonrpc::Error> {
     serde_json::from_value(answer).map_err(|error| jsonrpc::Error::Refused {
         method: method.into(),
-        fault: jsonrpc::Fault::new(jsonrpc::INTERNAL_ERROR, format!("its answer names no thread: {error}"))
-            .into(),
+        fault: jsonrpc::Fault::new(
+            jsonrpc::INTERNAL_ERROR,
+            format!("its answer contains no thread: {error}"),
+        )
+        .into(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the runner: with recordings of Codex, and with programs that behave like it or not at all.
+//! Tests of the runner, with recordings of Codex and with scripts that play Codex well or badly.
 
 mod goals;
 mod mapping;

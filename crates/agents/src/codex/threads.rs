@@ -1,8 +1,8 @@
-//! Subagents of Codex: each works in a thread of its own on the same connection, and is a child session here.
+//! Subagents of Codex: each works in its own thread on the same connection, and is a child session in Baton.
 //!
 //! A thread gets a session when the call that started it names it, or with its first message, and keeps that session when
 //! it gets more work in the same turn. Its messages are translated like those of the session's own thread. Its turn ends
-//! when Codex says so and all threads that it has started have ended. The turn of the session ends after all its threads,
+//! when Codex reports it and all threads that it has started have ended. The turn of the session ends after all threads,
 //! because Codex waits for none of them.
 
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl CodexProcess {
         }
     }
 
-    /// Gives a thread its session, if a call has said what the thread is for.
+    /// Gives a thread its session, if a call has named the task of the thread.
     fn start_thread(&mut self, thread: &str, out: &mut Signals) {
         if self.turn.threads.contains_key(thread) || self.turn.threads.len() >= MAX_THREADS {
             return;

@@ -1,10 +1,11 @@
-//! From what Codex tells about a thread to what happens in a turn. Pure: no clock, no process.
+//! Translates the notifications about one thread into agent events. Pure: no clock, no process.
 //!
-//! An item of Codex is a text, a reasoning or a tool of OpenCode's. Codex does not say where a call of its model ends,
-//! but it counts the tokens of each, after the tools of that call: that is where a step ends. Three things it does not
-//! do are done here. An item that is cut off, by an interruption or by a prompt that joined, gets no end from Codex.
-//! Totals are told more than once, so what counts is by how much they have grown. And it does not say with a thread what
-//! it is for: that is remembered of the call that started it.
+//! An item of Codex becomes a text, a reasoning or a tool part. Codex does not report the end of a model call, but it
+//! reports the tokens of each call after the tools of that call, so a step ends there.
+//!
+//! The translation closes three gaps in the protocol. Codex does not end an item that is cut off by an interruption or
+//! by a prompt that joins the turn. It reports token totals more than once, so only the increase counts. It does not
+//! report the purpose of a thread, so the translation keeps it from the call that started the thread.
 
 mod tool;
 
@@ -24,40 +25,40 @@ use super::wire::{
 };
 use tool::Tool;
 
-/// Most that is kept of what a command has said so far.
+/// Largest output of a running command that is kept, in bytes.
 const MAX_PROGRESS: usize = 32 * 1024;
 
-/// What another agent is said to be told when Codex does not say.
-const UNTOLD: &str = "Codex does not say what it told this agent.";
+/// The prompt to show for a subagent whose prompt Codex does not report.
+const UNTOLD: &str = "Codex does not report the prompt of this agent.";
 
-/// What was counted so far, by thread. Of a thread that is not in it nothing is known.
+/// The token totals so far, by thread. The total of an absent thread is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counted(BTreeMap<String, Count>);
 
 impl Counted {
-    /// For a thread in which nothing was ever said.
+    /// The counts for a new thread.
     pub(super) fn fresh(thread: &str) -> Self {
         Self(BTreeMap::from([(thread.to_owned(), Count::default())]))
     }
 
-    /// What is known of one thread; nothing was ever said in one that is new.
+    /// The counts of one thread; zero if it is unknown, because it is new then.
     pub(super) fn of(&self, thread: &str) -> Self {
         let count = self.0.get(thread).copied().unwrap_or_default();
         Self(BTreeMap::from([(thread.to_owned(), count)]))
     }
 
-    /// Remembers what is known of others.
+    /// Adds the counts of other threads.
     pub(super) fn absorb(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// For a thread that is older than the process.
+    /// The counts for a resumed thread, whose total is unknown.
     pub(super) fn older() -> Self {
         Self::default()
     }
 }
 
-/// What another agent is to do, in a thread of its own.
+/// The task of a subagent, from the call that started its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Errand {
     pub(super) call: String,
@@ -65,28 +66,28 @@ pub(super) struct Errand {
     pub(super) prompt: String,
 }
 
-/// One turn of a thread, or several that were joined.
+/// The state of the translation of one turn of a thread, or of several consecutive ones.
 #[derive(Debug)]
 pub(super) struct Translation {
     thread: String,
     directory: String,
     events: Vec<AgentEvent>,
-    /// An assistant message is open.
+    /// True while a step is open.
     open: bool,
-    /// A tool was called in it.
+    /// True if the open step has a tool call.
     worked: bool,
     items: BTreeMap<String, Open>,
-    /// Items that have ended; what is said about them later is no news.
+    /// Items that have ended. Later notifications about them are ignored.
     ended: BTreeSet<String>,
     pub(super) counted: Counted,
-    /// What the open step has used.
+    /// The tokens of the open step.
     used: Option<Tokens>,
     retrying: Option<u32>,
-    /// What threads are for.
+    /// The tasks of subagents, by thread.
     errands: BTreeMap<String, Errand>,
-    /// The same for threads whose names are not told yet.
+    /// The tasks of subagents whose threads are not known yet.
     unplaced: VecDeque<Errand>,
-    /// The last thing that went wrong for good.
+    /// The last error that Codex does not retry.
     pub(super) trouble: Option<Trouble>,
 }
 
@@ -102,13 +103,12 @@ enum Open {
     Tool {
         tool: Box<Tool>,
         progress: String,
-        /// How much of the progress was shown.
+        /// The length of `progress` in the last event, in bytes.
         shown: usize,
     },
 }
 
 impl Translation {
-    /// For the next turn of a thread.
     pub(super) fn new(thread: &str, directory: &str, counted: Counted) -> Self {
         Self {
             thread: thread.to_owned(),
@@ -127,17 +127,17 @@ impl Translation {
         }
     }
 
-    /// Whether this is about the thread itself and not about a subagent's.
+    /// Returns true if a notification is about this thread and not about that of a subagent.
     pub(super) fn is_own(&self, told: &Told) -> bool {
         told.thread.as_deref().is_none_or(|thread| thread == self.thread)
     }
 
-    /// What a thread is for that this one has started.
+    /// The task of a subagent that this thread has started.
     pub(super) fn errand(&mut self, thread: &str) -> Option<Errand> {
         self.errands.get(thread).cloned().or_else(|| self.unplaced.pop_front())
     }
 
-    /// Remembers what threads are for.
+    /// Records the tasks of the threads that a call starts.
     pub(super) fn note_errand(&mut self, call: &str, agents: &Agents) {
         self.unplaced.retain(|errand| errand.call != call);
         let (title, prompt) = match (&agents.prompt, &agents.name) {
@@ -155,7 +155,7 @@ impl Translation {
         }
     }
 
-    /// A call as it is, if it is open.
+    /// The current event of an open call.
     pub(super) fn shown(&self, call: &str) -> Option<AgentEvent> {
         match self.items.get(call)? {
             Open::Tool { tool, progress, .. } => Some(tool.running(call, progress)),
@@ -163,12 +163,12 @@ impl Translation {
         }
     }
 
-    /// Tells whether a command is running.
+    /// Returns true while a command runs.
     pub(super) fn is_running_command(&self) -> bool {
         self.items.values().any(|it| matches!(it, Open::Tool { tool, .. } if tool.name == tool::COMMAND))
     }
 
-    /// What changes a file in this call, for whoever has to allow it.
+    /// The tool of an open call, for the permission request about it.
     pub(super) fn tool(&self, call: &str) -> Option<&Tool> {
         match self.items.get(call)? {
             Open::Tool { tool, .. } => Some(tool),
@@ -176,7 +176,7 @@ impl Translation {
         }
     }
 
-    /// What happened.
+    /// Translates a notification.
     pub(super) fn hear(&mut self, told: Told, now: Millis) -> Vec<AgentEvent> {
         if self.is_own(&told) {
             self.own(told.notice, now);
@@ -184,13 +184,13 @@ impl Translation {
         std::mem::take(&mut self.events)
     }
 
-    /// What has to be said when the turn has ended: everything that is open is closed. A turn that failed leaves its
-    /// open step to the error.
+    /// Closes everything that is open at the end of a turn. The step of a failed turn stays open, so that the error
+    /// closes it.
     pub(super) fn end(&mut self, turn: &Turn) -> Vec<AgentEvent> {
         self.resume();
         self.cut();
         if turn.error.is_none() && turn.status != TurnStatus::Failed {
-            // Whatever it did last, it wants nothing more.
+            // The turn is over, so the step ends with `stop` even if its last item was a tool.
             self.worked = false;
             self.finish();
         }
@@ -220,7 +220,7 @@ impl Translation {
             Notice::Error { error, will_retry: true } => self.retry(&error, now),
             Notice::Error { error, will_retry: false } => self.trouble = Some(error),
             Notice::Named(Some(name)) if !name.trim().is_empty() => self.say(AgentEvent::Titled(name)),
-            // The whole turn's diff is known better by whoever looks at the files.
+            // The diff of the whole turn is ignored, because Baton's own snapshots are more exact.
             _ => {}
         }
     }
@@ -230,7 +230,7 @@ impl Translation {
             return;
         }
         match &item.body {
-            // Somebody said something while the model was talking: it begins anew.
+            // A prompt has joined while the model was answering, so the model begins a new message.
             Body::User if self.open => {
                 self.cut();
                 self.finish();
@@ -239,7 +239,7 @@ impl Translation {
                 self.note_errand(&item.id, agents);
                 self.begin_tool(item);
             }
-            // Texts begin with their first word, so that there are no empty ones.
+            // A text part opens with its first delta, so that no part stays empty.
             _ => self.begin_tool(item),
         }
     }
@@ -334,8 +334,8 @@ impl Translation {
         self.say(AgentEvent::ReasoningDelta { key: id, delta });
     }
 
-    /// Adds to what a running tool has said. It is shown again each time it has doubled, since every look at it is
-    /// stored.
+    /// Appends to the output of a running tool. An event is emitted each time the output has doubled, because every
+    /// event is stored.
     fn progress(&mut self, id: &str, delta: &str) {
         let Some(Open::Tool { progress, shown, .. }) = self.items.get_mut(id) else { return };
         progress.push_str(delta);
@@ -353,7 +353,7 @@ impl Translation {
     }
 
     fn retry(&mut self, error: &Trouble, now: Millis) {
-        // What was said in vain will be said again; what a tool has done stays.
+        // The model repeats the text of the failed attempt. A step with tool calls is kept.
         if self.open && !self.worked && !self.items.is_empty() {
             self.ended.extend(std::mem::take(&mut self.items).into_keys());
             self.say(AgentEvent::AttemptWithdrawn);
@@ -361,11 +361,11 @@ impl Translation {
         let attempt = attempt(&error.message).or(self.retrying.map(|last| last + 1)).unwrap_or(1);
         self.retrying = Some(attempt);
         let message = error.additional_details.clone().unwrap_or_else(|| error.message.clone());
-        // Codex does not say how long it waits.
+        // Codex does not report the delay.
         self.events.push(AgentEvent::Retrying { attempt, message, next: now });
     }
 
-    /// A step is open from here on.
+    /// Opens a step if none is open.
     fn step(&mut self) {
         self.resume();
         if !self.open {
@@ -385,7 +385,7 @@ impl Translation {
         self.events.push(event);
     }
 
-    /// By how much the thread's total has grown.
+    /// The increase of the thread's token total.
     fn count(&mut self, total: Count, last: Count) -> Option<Tokens> {
         let before = self.counted.0.insert(self.thread.clone(), total);
         let grown = before.map_or(last, |before| grown(total, before));
@@ -440,7 +440,7 @@ impl Translation {
         self.settle();
     }
 
-    /// Closes what is open and will not be continued.
+    /// Closes the open items that will not be continued.
     fn cut(&mut self) {
         let open: Vec<String> = self.items.keys().cloned().collect();
         for id in open {
@@ -459,7 +459,7 @@ fn todo(step: PlanStep) -> Todo {
     Todo { content: step.step, status: status.into(), priority: "medium".into(), extra: Extra::new() }
 }
 
-/// `Reconnecting... 1/2`
+/// Parses the number of the attempt from a message such as `Reconnecting... 1/2`.
 fn attempt(message: &str) -> Option<u32> {
     let (before, _) = message.rsplit_once('/')?;
     let digits = before.rsplit(|it: char| !it.is_ascii_digit()).next()?;

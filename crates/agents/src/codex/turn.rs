@@ -37,7 +37,7 @@ pub(super) struct Progress {
     effort: Option<String>,
     /// A turn is being started.
     pub(super) is_starting: bool,
-    /// The id of the turn, once Codex has told it.
+    /// The id of the turn, once Codex has reported it.
     current: Option<String>,
     /// Threads of subagents at work.
     pub(super) threads: BTreeMap<String, Thread>,
@@ -191,8 +191,8 @@ impl CodexProcess {
         self.settle(out);
     }
 
-    /// Ends a turn that has completed. Prompts that are being joined are waited for first: Codex says which of them came
-    /// too late, and those get a turn of their own.
+    /// Ends a turn that has completed. It first waits for the answers to prompts that are being joined: prompts that
+    /// came too late get another turn of Codex.
     fn settle(&mut self, out: &mut Signals) {
         let has_ended = self.turn.completed.is_some() || self.turn.held.is_some();
         if self.turn.joining > 0 || !has_ended {

@@ -1,8 +1,8 @@
-//! What `codex app-server` says, as far as it matters here.
+//! The messages of `codex app-server` that Baton uses.
 //!
-//! Read leniently: a field that is missing has a default, a kind that is not known is [`Notice::Other`] or
-//! [`Body::Other`], and only a message whose parts contradict their types is refused. Codex adds to its protocol with
-//! every release, and a turn must not end because of that.
+//! Decoding is lenient, because Codex extends its protocol with every release and a turn must not end because of that:
+//! a missing field gets a default, an unknown kind is [`Notice::Other`] or [`Body::Other`], and only a field of the
+//! wrong type is an error.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::jsonrpc::Id;
 
-/// What Codex calls it to start another agent.
+/// Codex's name for the tool that starts a subagent.
 const SPAWN: &str = "spawnAgent";
 
-/// Something Codex tells, and which thread it is about.
+/// A notification of Codex.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Told {
-    /// None for what is about the whole program.
+    /// The thread that it is about. None if it is about the whole process.
     pub(super) thread: Option<String>,
     pub(super) turn: Option<String>,
     pub(super) notice: Notice,
@@ -28,7 +28,7 @@ pub(super) enum Notice {
     TurnCompleted(Turn),
     ItemStarted(Item),
     ItemCompleted(Item),
-    /// Words of a message or a plan.
+    /// A delta of a message or a plan.
     TextDelta {
         item: String,
         delta: String,
@@ -37,7 +37,7 @@ pub(super) enum Notice {
         item: String,
         delta: String,
     },
-    /// Another paragraph of reasoning begins.
+    /// A new paragraph of reasoning begins.
     ReasoningPart {
         item: String,
         index: u64,
@@ -58,10 +58,10 @@ pub(super) enum Notice {
         error: Trouble,
         will_retry: bool,
     },
-    /// A request of Codex was settled, by us or by itself.
+    /// A request of Codex is settled, by an answer or by Codex itself.
     Resolved(Id),
     Compacted,
-    /// What the thread is to reach by itself, turn after turn.
+    /// The goal of the thread has changed. While it is active, Codex begins one turn after the other by itself.
     Goal {
         active: bool,
     },
@@ -92,18 +92,18 @@ pub(super) enum TurnStatus {
     Other,
 }
 
-/// Why something failed.
+/// An error that Codex reports.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Trouble {
     pub(super) message: String,
     pub(super) additional_details: Option<String>,
-    /// A word, or an object with one member whose name is the word.
+    /// The kind as a string, or as an object whose only key is the kind.
     pub(super) codex_error_info: Option<Value>,
 }
 
 impl Trouble {
-    /// The kind in one word.
+    /// The kind of the error.
     pub(super) fn kind(&self) -> Option<&str> {
         match self.codex_error_info.as_ref()? {
             Value::String(kind) => Some(kind),
@@ -112,7 +112,7 @@ impl Trouble {
         }
     }
 
-    /// The provider's status code, if it gave one.
+    /// The HTTP status of the provider's answer.
     pub(super) fn status(&self) -> Option<u16> {
         let details = self.codex_error_info.as_ref()?.as_object()?.values().next()?;
         details.get("httpStatusCode")?.as_u64()?.try_into().ok()
@@ -134,7 +134,7 @@ pub(super) struct Usage {
     pub(super) last: Count,
 }
 
-/// Tokens. Cached ones are counted as input as well, reasoning as output.
+/// Token counts. The input includes cached tokens, and the output includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Count {
@@ -158,7 +158,7 @@ pub(super) struct PlanStep {
     pub(super) status: String,
 }
 
-/// One thing in a turn.
+/// One item of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Item {
     pub(super) id: String,
@@ -168,7 +168,7 @@ pub(super) struct Item {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Body {
     User,
-    /// A message, or a plan that is proposed in words.
+    /// A message, or a plan that is proposed as text.
     Text(Text),
     Reasoning(Reasoning),
     Command(Command),
@@ -207,7 +207,7 @@ pub(super) struct Command {
     pub(super) status: Progress,
 }
 
-/// What Codex takes a part of a command for.
+/// Codex's classification of a part of a command line.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Action {
@@ -237,7 +237,7 @@ pub(super) struct ChangeKind {
     pub(super) move_path: Option<String>,
 }
 
-/// A tool of an MCP server, or one that a client has given to Codex.
+/// A call of a tool of an MCP server, or of a tool that a client has given to Codex.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ToolCall {
@@ -268,7 +268,7 @@ pub(super) struct Image {
     pub(super) path: String,
 }
 
-/// Something done with other agents of Codex, each of which is a thread of its own.
+/// A call that starts, prompts or awaits subagents, each of which has its own thread.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Agents {
@@ -278,19 +278,19 @@ pub(super) struct Agents {
     #[serde(rename = "agentsStates")]
     pub(super) states: Map<String, Value>,
     pub(super) status: Progress,
-    /// What the other agent is called, where Codex tells that and not what it is told.
+    /// The name of the subagent, in notifications that contain the name and not the prompt.
     #[serde(skip)]
     pub(super) name: Option<String>,
 }
 
 impl Agents {
-    /// Whether a thread begins to work for it.
+    /// Returns true if the call makes a thread work.
     pub(super) fn is_start(&self) -> bool {
         self.tool == SPAWN || self.prompt.is_some()
     }
 }
 
-/// The same as newer models have it: what was done, and with whom.
+/// The form of [`Agents`] that Codex uses with newer models.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Activity {
@@ -300,7 +300,7 @@ struct Activity {
 }
 
 impl Activity {
-    /// In the words for older models; nothing if it is only told that a thread has ended, which says so itself.
+    /// Converts to the older form. None for the end of a thread, which the thread itself reports.
     fn agents(self, status: Progress) -> Option<Agents> {
         let tool = match self.kind.as_str() {
             "started" => SPAWN,
@@ -343,7 +343,7 @@ struct Scope {
     message: String,
 }
 
-/// Reads what Codex tells. The error says which field is not what it should be.
+/// Decodes a notification. The error names the invalid field.
 pub(super) fn told(method: &str, mut params: Value) -> Result<Told, String> {
     let scope: Scope = read(method, params.clone())?;
     let (item, delta) = (scope.item_id, scope.delta);
@@ -429,7 +429,7 @@ fn field<T: DeserializeOwned>(method: &str, params: &mut Value, name: &str) -> R
     read(method, params.get_mut(name).map(Value::take).unwrap_or_default())
 }
 
-/// Parameters, or what is wrong with them.
+/// Decodes the parameters of a message.
 pub(super) fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, String> {
-    serde_json::from_value(params).map_err(|error| format!("{method} cannot be understood: {error}"))
+    serde_json::from_value(params).map_err(|error| format!("{method} cannot be decoded: {error}"))
 }

@@ -25,7 +25,6 @@ pub struct Options {
     pub about: About,
     /// The program and its permissions.
     pub program: Program,
-    /// Timeouts.
     pub patience: Patience,
     /// Resource limits of a process.
     pub bounds: Bounds,
@@ -83,7 +82,7 @@ pub trait Agent: Send + Sync + 'static {
         std::future::ready(None)
     }
 
-    /// Ends whatever the agent runs besides the processes of sessions.
+    /// Ends everything that the agent runs besides the processes of sessions.
     fn close(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -100,7 +99,6 @@ pub trait Agent: Send + Sync + 'static {
 /// The surroundings of a turn.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The turn.
     pub turn: &'a Arc<Turn>,
     /// The clock for timestamps in events.
     pub clock: &'a Arc<dyn Clock>,
@@ -126,20 +124,17 @@ pub enum Task<'a> {
 /// A process that was started.
 #[derive(Debug)]
 pub struct Opened<P> {
-    /// The process.
     pub process: P,
-    /// The id to store, under which the conversation can be resumed; none if the process tells it later.
+    /// The id to store, under which the conversation can be resumed; none if the process reports it later.
     pub note: Option<String>,
-    /// Why the conversation to resume was lost; none if it was resumed or there was none.
+    /// The reason why the conversation was lost; none if it was resumed or there was none.
     pub lost: Option<String>,
 }
 
 /// The end of a turn and the state of its process.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
-    /// How the turn ended.
     pub end: TurnEnd,
-    /// What becomes of the process.
     pub process: Condition,
 }
 
@@ -148,7 +143,7 @@ pub struct Outcome {
 pub enum Condition {
     /// It can serve the next turn.
     Reusable,
-    /// It is not needed any longer.
+    /// It is no longer needed.
     Released,
     /// It has to be ended.
     Broken,
@@ -189,7 +184,7 @@ pub enum Signal<R> {
     Working,
     /// The turn has ended, including its subagents.
     Ended(TurnEnd),
-    /// The turn has failed, and the process cannot go on.
+    /// The turn has failed, and the process cannot continue.
     Failed(Broken),
     /// The agent does not have the conversation that it was started with.
     Forgotten,
@@ -210,7 +205,7 @@ pub enum Signal<R> {
     Noise(String),
 }
 
-/// The reason why a process cannot go on.
+/// The reason why a process cannot continue.
 #[derive(Debug)]
 pub struct Broken {
     /// The error for the user.
@@ -234,7 +229,7 @@ impl Broken {
 /// The progress of a turn, which decides how long the next frame may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// A call with a deadline of its own is open.
+    /// A call with its own deadline is open.
     Calling,
     /// The agent has not begun to work on the prompt.
     Starting,
@@ -242,7 +237,7 @@ pub enum Phase {
     Working,
     /// The end of the turn is due.
     Ending,
-    /// The agent works by itself, and nothing but a silence of this length tells that it has ended.
+    /// The agent works by itself, and only a silence of this length shows that it has ended.
     Listening(Duration),
 }
 
@@ -264,7 +259,7 @@ pub trait Process: Kept {
     /// The data that is needed to answer a request of the agent.
     type Request: Send + 'static;
 
-    /// Sends what is queued and returns the next frame. Nothing is lost if the future is dropped.
+    /// Sends the queued messages and returns the next frame. Nothing is lost if the future is dropped.
     fn next(&mut self) -> impl Future<Output = Result<Self::Frame, Broken>> + Send;
 
     /// The meaning of a frame. Pure except for the state of the process and its queue.
@@ -299,7 +294,7 @@ pub trait Process: Kept {
     /// The end of a turn whose end was due and did not come: [`Signal::Ended`] or [`Signal::Failed`] comes last.
     fn conclude(&mut self) -> Vec<Signal<Self::Request>>;
 
-    /// The last words of the process for an error message.
+    /// The end of the process's error output, for an error message.
     fn last_words(&self) -> Words {
         Words::default()
     }

@@ -1,4 +1,4 @@
-//! One program that is talked to in lines of JSON; see [`super`].
+//! One program that exchanges lines of JSON with Baton; see [`super`].
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,37 +15,34 @@ use workspace::process::{self, Companion, DRAIN, Exit, Pipes, Spec};
 
 use super::lines::Lines;
 
-/// Most that is read at once: what a pipe holds.
+/// Most bytes to read at once: the capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// Lines that may wait to be written.
+/// Most lines that wait to be written.
 const MAX_WAITING: usize = 64;
 
-/// Characters of the program's own words that a message about it quotes.
+/// Most characters of the program's error output that an error message quotes.
 const QUOTED: usize = 2_000;
 
-/// Characters of a line that nobody understands that are kept of it.
+/// Most characters that are kept of an invalid line.
 const NOISE: usize = 400;
 
-/// What to start.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The program.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// The directory it works in.
+    /// The working directory.
     pub directory: PathBuf,
     /// Variables added to its environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables it does not inherit.
+    /// Variables that it does not inherit.
     pub hidden: Vec<OsString>,
-    /// How much of it is put up with.
     pub bounds: Bounds,
 }
 
 impl Launch {
-    /// A program with arguments.
+    /// A program with the default limits and an unchanged environment.
     pub fn new<A: Into<OsString>>(
         program: impl Into<OsString>,
         args: impl IntoIterator<Item = A>,
@@ -71,16 +68,16 @@ impl Launch {
     }
 }
 
-/// How much of a program is put up with.
+/// Resource limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes of one line; a longer one ends the program.
+    /// Largest line, in bytes. A program that writes a longer one is ended.
     pub line: usize,
-    /// Bytes of its standard error that are kept, from the end.
+    /// Most bytes of its standard error that are kept, from the end.
     pub errors: usize,
-    /// How long it may take to read one line that it is told.
+    /// Timeout for the program to read one line of its input.
     pub write: Duration,
-    /// How long it may live on after it has closed its output or its input.
+    /// Time for the program to exit after it has closed its output or its input.
     pub linger: Duration,
 }
 
@@ -98,70 +95,56 @@ impl Default for Bounds {
 /// A line that a program wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// One that says something.
     Json(Value),
-    /// One that does not: a stray message, or garbage.
+    /// A line that is not JSON or not UTF-8.
     Noise {
-        /// Its beginning, with a mark in the place of what is no text.
+        /// The beginning of the line, with replacement characters for invalid bytes.
         text: String,
-        /// What is wrong with it.
         why: String,
     },
 }
 
-/// Why there is nothing more to hear from a program, for people. It quotes the program's last words.
+/// The reason why a program writes no more lines. The message is for the user and quotes the program's error output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("{0}; is it installed and on the PATH?")]
     Start(#[source] process::Error),
-    /// It could not be watched.
+    /// Waiting for the program failed.
     #[error("{0}")]
     Watch(#[source] process::Error),
-    /// It is gone.
+    /// The program has exited.
     #[error("`{program}` {}{}{words}", Ended(*exit), Partial(partial))]
     Exited {
-        /// The program.
         program: String,
-        /// How.
         exit: Exit,
-        /// The beginning of a line that it did not finish.
+        /// The beginning of an incomplete last line.
         partial: Option<String>,
-        /// Its last words.
         words: Words,
     },
-    /// It can say nothing more, although it lives.
+    /// The program has closed its output and still runs.
     #[error("`{program}` closed its output and went on running, so it was ended{words}")]
-    Mute {
-        /// The program.
-        program: String,
-        /// Its last words.
-        words: Words,
-    },
-    /// It does not listen.
+    Mute { program: String, words: Words },
+    /// The program does not read its input.
     #[error("`{program}` {how}, so it was ended{words}")]
     Deaf {
-        /// The program.
         program: String,
-        /// What it did with its input.
+        /// A verb phrase such as `closed its input`.
         how: String,
-        /// Its last words.
         words: Words,
     },
-    /// It does not stop talking.
+    /// The program has written a line beyond the limit.
     #[error("`{program}` wrote a line of more than {limit} bytes, so it was ended{words}")]
     TooLong {
-        /// The program.
         program: String,
-        /// The bound.
+        /// The limit in bytes.
         limit: usize,
-        /// Its last words.
         words: Words,
     },
 }
 
-/// The end of what a program wrote to its standard error; may be nothing.
+/// The end of a program's error output; may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words(pub String);
 
@@ -197,17 +180,23 @@ impl fmt::Display for Partial<'_> {
     }
 }
 
-/// What was last seen of a program.
+/// The observed state of a program.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// It lives.
     Alive,
-    /// It has closed its output.
-    Closed { until: Instant },
-    /// It has exited; there may still be lines in the pipe.
-    Draining { exit: Exit, until: Instant },
-    /// It has exited, and everything was read.
-    Gone { exit: Exit },
+    /// The program has closed its output.
+    Closed {
+        until: Instant,
+    },
+    /// The program has exited; the pipe may still contain lines.
+    Draining {
+        exit: Exit,
+        until: Instant,
+    },
+    /// The program has exited, and its output is read completely.
+    Gone {
+        exit: Exit,
+    },
 }
 
 /// A running program.
@@ -221,14 +210,14 @@ pub struct Child {
     lines: Lines,
     phase: Phase,
     input: Input,
-    /// Why nothing more can be said to it.
+    /// Resolves with the reason when writing to the program has failed.
     deaf: oneshot::Receiver<String>,
-    /// That, and until when it may still explain itself.
+    /// The same reason, with the deadline for the program to exit by itself.
     unheard: Option<(String, Instant)>,
 }
 
 impl Child {
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub fn start(launch: &Launch) -> Result<Self, Failure> {
         let (companion, pipes) = process::start(&launch.spec()).map_err(Failure::Start)?;
         let Pipes { input, output } = pipes;
@@ -247,22 +236,22 @@ impl Child {
         })
     }
 
-    /// The process, until it has ended.
+    /// The process id, until the process has ended.
     pub fn id(&self) -> Option<u32> {
         self.companion.id()
     }
 
-    /// A way to talk to it from elsewhere.
+    /// The writing half, which can be cloned.
     pub fn input(&self) -> &Input {
         &self.input
     }
 
-    /// Tells it something: one line. That it cannot be told is something to hear from [`Child::next`].
+    /// Writes one line. [`Child::next`] reports a failure to write.
     pub async fn say(&self, line: &Value) {
         self.input.say(line).await;
     }
 
-    /// The next line, or why there is none. Whatever was heard when this is dropped is heard next time.
+    /// Returns the next line, or the reason why there is none. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Heard, Failure> {
         loop {
             match self.lines.next() {
@@ -279,7 +268,7 @@ impl Child {
         }
     }
 
-    /// Waits for anything to happen.
+    /// Waits for output, for the exit of the program, or for a failure to write.
     async fn listen(&mut self) -> Result<(), Failure> {
         let until = self.unheard.as_ref().map(|(_, until)| *until);
         tokio::select! {
@@ -303,7 +292,7 @@ impl Child {
         Ok(())
     }
 
-    /// Its output is closed, which is what a program does that exits.
+    /// Waits for the exit of a program that has closed its output.
     async fn outlive(&mut self, until: Instant) -> Result<(), Failure> {
         match timeout_at(until, self.companion.exited()).await {
             Ok(exit) => self.phase = Phase::Gone { exit: exit.map_err(Failure::Watch)? },
@@ -312,7 +301,7 @@ impl Child {
         Ok(())
     }
 
-    /// Reads what it wrote before it exited. Something it has started may hold the pipe open, and is not waited for.
+    /// Reads the rest of the output after the exit, until the deadline, because a child process may hold the pipe open.
     async fn drain(&mut self, exit: Exit, until: Instant) {
         match timeout_at(until, self.output.read(&mut self.buffer)).await {
             Ok(Ok(count @ 1..)) if Instant::now() < until => {
@@ -323,7 +312,7 @@ impl Child {
     }
 
     async fn gone(&mut self, exit: Exit) -> Failure {
-        // For its last words.
+        // Wait until the error output is read completely.
         let _ = self.companion.wait().await;
         let rest = String::from_utf8_lossy(self.lines.rest());
         let partial = (!rest.trim().is_empty()).then(|| beginning(rest.trim(), NOISE));
@@ -334,14 +323,14 @@ impl Child {
         Failure::TooLong { program: self.program.clone(), limit: self.bounds.line, words: self.words() }
     }
 
-    /// The end of what it wrote to its standard error.
+    /// The end of its error output.
     pub fn words(&self) -> Words {
         let text = self.companion.errors().text();
         let from = text.char_indices().rev().nth(QUOTED - 1).map_or(0, |(at, _)| at);
         Words(text.get(from..).unwrap_or_default().trim().to_owned())
     }
 
-    /// Ends it and everything it has started: asks, then makes it.
+    /// Ends the program and every process that it has started: first with `SIGTERM`, then with `SIGKILL`.
     pub async fn stop(self) {
         self.input.close();
         self.companion.stop().await;
@@ -366,7 +355,7 @@ fn beginning(text: &str, most: usize) -> String {
     }
 }
 
-/// What a program reads. Cheap to clone.
+/// The input of a program. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Input {
     lines: mpsc::Sender<Vec<u8>>,
@@ -383,22 +372,22 @@ impl Input {
         let ended = closed.clone();
         tokio::spawn(async move {
             if let Some(Err(how)) = ended.run_until_cancelled(writing).await {
-                // Whoever started it may have stopped listening.
+                // The `Child` may have been dropped.
                 let _ = report.send(how);
             }
         });
         (Self { lines, closed, patience }, deaf)
     }
 
-    /// Writes a line after those that wait already. One that cannot be written is dropped, and [`Child::next`] tells.
+    /// Queues a line. A line that cannot be written is dropped, and [`Child::next`] reports the failure.
     pub async fn say(&self, line: &Value) {
         let mut line = line.to_string().into_bytes();
         line.push(b'\n');
-        // If there is no room for this long, the writer has given up as well.
+        // If the queue stays full for this long, the writer has timed out too.
         let _ = timeout(self.patience, self.lines.send(line)).await;
     }
 
-    /// Closes it, as a sign that nothing more will be said.
+    /// Closes the input, which asks the program to exit.
     pub fn close(&self) {
         self.closed.cancel();
     }
@@ -417,7 +406,7 @@ async fn write(
         match timeout(patience, written).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(format!("closed its input ({error})")),
-            Err(_) => return Err(format!("did not read what it was told for {patience:?}")),
+            Err(_) => return Err(format!("did not read its input for {patience:?}")),
         }
     }
     Ok(())

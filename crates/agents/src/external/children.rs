@@ -1,8 +1,8 @@
 //! Subagents of an external agent as child sessions.
 //!
-//! The turn that hears an agent hears for its subagents, too: it has [`Children`], which knows each subagent by the agent's
-//! own id and passes on what belongs to it. The turn of the child session ([`follow`]) publishes that, asks the user, and
-//! starts children of its own. A child's turn ends when the parent says so, when the user stops it, and at the latest with
+//! The turn that reads an agent's messages also reads those of its subagents: its [`Children`] identify each subagent by
+//! the agent's own id and pass on its events. The turn of the child session ([`follow`]) publishes them, asks the user,
+//! and starts its own children. A child's turn ends when the parent ends it, when the user stops it, and at the latest with
 //! the parent's turn. A parent waits for its children before its turn ends ([`Children::settle`]), because the engine
 //! aborts children that are still at work then.
 
@@ -21,13 +21,13 @@ use tokio::time::timeout;
 
 use super::{ChildRegistry, permission};
 
-/// Events that may wait for a child.
+/// Most events that wait for a child.
 const MAX_BEHIND: usize = 1_024;
 
-/// Stopped children that may wait to be reported to the agent.
+/// Most stopped children that wait to be reported to the agent.
 const MAX_STOPPED: usize = 64;
 
-/// Timeout for children to publish what was sent to them before they ended.
+/// Timeout for children to publish the events that were sent to them before they ended.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// The error of a child that is still at work when the agent's turn ends.
@@ -43,7 +43,6 @@ pub struct Subagent {
     pub name: String,
     /// The title of its session.
     pub title: String,
-    /// Its prompt.
     pub prompt: String,
     /// The tool call that started it. Its metadata names the session of the subagent.
     pub call: String,
@@ -60,7 +59,7 @@ enum ChildEvent {
     Ended(TurnEnd),
 }
 
-/// The connection of a child's turn to the turn that hears the agent.
+/// The connection of a child's turn to the turn that reads the agent's messages.
 #[derive(Debug)]
 pub struct ChildLink {
     name: String,
@@ -155,7 +154,7 @@ impl<'a> Children<'a> {
     }
 }
 
-/// Tells whether a session shows the work of a subagent of this agent. Such a session takes no prompts.
+/// Returns true if a session shows the work of a subagent of this agent. Such a session takes no prompts.
 pub fn is_subagent(session: &Session, agent: &str) -> bool {
     session.note(NOTE) == Some(agent)
 }

@@ -1,4 +1,4 @@
-//! The runner for every external agent: it decides who takes a turn, keeps processes between turns, starts and resumes
+//! The runner for every external agent: it assigns turns to processes, keeps processes between turns, starts and resumes
 //! them, and ends those that are broken.
 
 use std::fmt;

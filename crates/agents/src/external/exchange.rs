@@ -187,7 +187,7 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    /// The end of the turn for clients: a refusal by the user ends it as blocked, whatever the agent makes of that.
+    /// The end of the turn for clients: a refusal by the user ends it as blocked, regardless of the agent's own report.
     fn judged(&self, end: TurnEnd) -> TurnEnd {
         let was_child_refused = end == TurnEnd::Cancelled && !self.refused_children.is_empty();
         if self.has_refused || was_child_refused { TurnEnd::Blocked } else { end }
@@ -253,8 +253,8 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Continue(())
     }
 
-    /// Stops the turn for the user: in the agent's words first. A process that does not stop in time is ended, and with
-    /// it everything that it has started.
+    /// Interrupts the turn for the user with the agent's own message. A process that does not stop in time is ended,
+    /// with it everything that it has started.
     async fn interrupt(&mut self) -> Outcome {
         let deadline = Instant::now() + self.options.patience.interrupt;
         self.requests.clear();

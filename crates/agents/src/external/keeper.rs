@@ -1,4 +1,4 @@
-//! What is kept between the turns of a session; see [`super`].
+//! Keeps processes between the turns of a session; see [`super`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,46 +12,46 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// How long all that is kept may take to end when the server goes down.
+/// Timeout for all kept processes to end when the server shuts down.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// Failures in a row after which the pause does not get longer.
+/// Most doublings of the pause after consecutive failures.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// Something that is kept between turns: a program, and what is known about its conversation.
+/// A process that is kept between turns, with the state of its conversation.
 pub trait Kept: Send + 'static {
-    /// Watches it while no turn uses it. It is dropped at any await when a turn wants it back, and is not called again
-    /// after it has returned.
+    /// Watches the process while no turn uses it. The future may be dropped at any await when a turn takes the process,
+    /// and is not called again after it has returned.
     fn rest(&mut self) -> impl Future<Output = Rested> + Send;
 
-    /// Whether it still works on something, beside any turn.
+    /// Returns true while the process works in the background.
     fn is_working(&self) -> bool {
         false
     }
 
-    /// Ends it.
     fn stop(self) -> impl Future<Output = ()> + Send;
 }
 
-/// What happened while it was not in use.
+/// An event of a process between turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rested {
-    /// It began to work by itself and wants a turn; why, for people. It keeps what it has heard so far.
+    /// The process began to work by itself and needs a turn, with the reason for the user. It keeps its unread
+    /// messages.
     Woke(String),
-    /// It ended.
+    /// The process ended, with the reason.
     Ended(String),
 }
 
-/// How much is kept, and for how long.
+/// Limits for kept processes.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
-    /// How long something is kept that no turn wants.
+    /// Time after which an unused process is ended.
     pub idle: Duration,
-    /// The same for something that still works.
+    /// The same for a process that works in the background.
     pub working: Duration,
-    /// How many are kept; the one that has rested longest is stopped first.
+    /// Most processes that are kept. The one that has been unused longest is ended first.
     pub most: usize,
-    /// The pause before a restart after a failure; it doubles with each failure in a row.
+    /// The pause before a restart after a failure. It doubles with each consecutive failure.
     pub pause: Duration,
     /// The longest pause.
     pub longest: Duration,
@@ -69,10 +69,10 @@ impl Default for Keeping {
     }
 }
 
-/// Told of what wants a turn: the session, and why, for people.
+/// Called with the session and the reason, for the user, when a process needs a turn.
 pub type Wake = Arc<dyn Fn(SessionId, String) + Send + Sync>;
 
-/// Keeps at most one thing for each session. Cheap to clone; what is kept ends with the last clone.
+/// Keeps at most one process for each session. Cheap to clone; kept processes end with the last clone.
 pub struct Keeper<K: Kept>(Arc<Inner<K>>);
 
 struct Inner<K: Kept> {
@@ -87,7 +87,7 @@ struct Inner<K: Kept> {
 struct State<K> {
     kept: HashMap<SessionId, Slot<K>>,
     failures: BTreeMap<SessionId, Failures>,
-    /// The next slot's number: a slot with a lower one has rested longer.
+    /// The number of the next slot. Slots with lower numbers have been unused longer.
     number: u64,
 }
 
@@ -104,7 +104,7 @@ struct Failures {
 }
 
 impl<K: Kept> Keeper<K> {
-    /// Keeps nothing yet.
+    /// Creates an empty keeper.
     pub fn new(keeping: Keeping, wake: Wake) -> Self {
         let closing = CancellationToken::new();
         let state = State { kept: HashMap::new(), failures: BTreeMap::new(), number: 0 };
@@ -118,14 +118,14 @@ impl<K: Kept> Keeper<K> {
         }))
     }
 
-    /// Takes what is kept for a session, if it still lives.
+    /// Takes the process of a session, if it still runs.
     pub async fn take(&self, session: &SessionId) -> Option<K> {
         let slot = self.0.state().kept.remove(session)?;
         slot.wanted.cancel();
         slot.task.await.ok().flatten()
     }
 
-    /// Keeps something for the session's next turn. The session's failures are forgotten.
+    /// Keeps a process for the session's next turn and resets the session's failures.
     pub fn keep(&self, session: SessionId, kept: K) {
         let mut state = self.0.state();
         state.failures.remove(&session);
@@ -144,7 +144,7 @@ impl<K: Kept> Keeper<K> {
             until: Instant::now() + patience,
         };
         let task = self.0.tasks.spawn(watch.over(kept));
-        // One that is replaced finds out that it is alone with its task, which ends it.
+        // A replaced process, and the one that has been unused longest beyond the limit, are stopped below.
         let replaced = state.kept.insert(session, Slot { number, wanted, task });
         let oldest = || state.kept.iter().min_by_key(|(_, slot)| slot.number).map(|(id, _)| id.clone());
         let over = if state.kept.len() > self.0.keeping.most { oldest() } else { None };
@@ -159,7 +159,7 @@ impl<K: Kept> Keeper<K> {
         }
     }
 
-    /// Ends what is kept for a session that will have no more turns.
+    /// Ends the process of a session that will have no more turns.
     pub async fn forget(&self, session: &SessionId) {
         self.0.state().failures.remove(session);
         if let Some(kept) = self.take(session).await {
@@ -167,7 +167,7 @@ impl<K: Kept> Keeper<K> {
         }
     }
 
-    /// Notes that what a session used has failed.
+    /// Records that the process of a session has failed.
     pub fn failed(&self, session: &SessionId) {
         let mut state = self.0.state();
         let now = Instant::now();
@@ -177,7 +177,7 @@ impl<K: Kept> Keeper<K> {
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
     }
 
-    /// How long to wait before another start, if the last ones have failed.
+    /// The pause before the next start. None if the last start did not fail.
     pub fn pause(&self, session: &SessionId) -> Option<Duration> {
         let failures = *self.0.state().failures.get(session)?;
         let doublings = failures.count.saturating_sub(1).min(MOST_DOUBLINGS);
@@ -186,7 +186,7 @@ impl<K: Kept> Keeper<K> {
         pause.checked_sub(failures.last.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Ends everything that is kept, and whatever is still given to it.
+    /// Ends all kept processes, including those that are returned later.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
@@ -214,7 +214,7 @@ impl<K: Kept> fmt::Debug for Keeper<K> {
     }
 }
 
-/// Watches over one thing until it is wanted, or not any more.
+/// The task that watches one process until a turn takes it or it is ended.
 struct Watch<K: Kept> {
     keeper: Weak<Inner<K>>,
     session: SessionId,
@@ -254,7 +254,7 @@ impl<K: Kept> Watch<K> {
         None
     }
 
-    /// Makes room for a successor.
+    /// Removes the slot.
     fn leave(&self) {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut state = keeper.state();

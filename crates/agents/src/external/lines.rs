@@ -1,8 +1,8 @@
-//! Bytes in, lines out, with a bound on what is kept of a line that does not end.
+//! Splits a stream of bytes into lines, with a limit for the length of a line.
 
 use memchr::memchr;
 
-/// A line that is longer than it may be.
+/// A line is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -11,7 +11,7 @@ pub(super) struct TooLong;
 pub(super) struct Lines {
     limit: usize,
     kept: Vec<u8>,
-    /// How much of it is known to hold no end of a line.
+    /// The length of the prefix that contains no line feed.
     seen: usize,
 }
 
@@ -24,7 +24,7 @@ impl Lines {
         self.kept.extend_from_slice(bytes);
     }
 
-    /// The next whole line that says something, without its end.
+    /// The next complete line that is not blank, without its line feed.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         loop {
             let Some(at) = memchr(b'\n', self.kept.get(self.seen..).unwrap_or_default()) else {
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// What came after the last whole line.
+    /// The incomplete last line.
     pub(super) fn rest(&self) -> &[u8] {
         &self.kept
     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_they_arrive() {
+    fn lines_do_not_depend_on_the_sizes_of_reads() {
         let whole = b"one\r\n\n\ntwo\nthree\n and a half";
         for size in 1..=whole.len() {
             let mut lines = Lines::new(100);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_end_is_not_kept_for_ever() {
+    fn a_line_beyond_the_limit_is_rejected() {
         let mut lines = Lines::new(8);
         lines.push(b"12345678");
         assert_eq!(all(&mut lines), Ok(Vec::new()));

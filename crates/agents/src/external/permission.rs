@@ -1,8 +1,8 @@
-//! What somebody else's agent wants to be allowed: the rules decide before a person is asked.
+//! Permission requests of external agents: rules decide before the user is asked.
 //!
-//! There are the rules of the configuration, those of the session, and what people have allowed for good, in this order;
-//! later ones win. Where they say nothing, a person is asked: an agent asks about what its own settings do not allow,
-//! so what the native loop may do from the start does not count here.
+//! The rules are those of the configuration, those of the session, and the user's approvals, in this order; later ones
+//! win. Without a matching rule the user is asked: an agent only asks about actions that its own settings do not allow,
+//! so the default rules of the native loop do not apply here.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use workspace::files::Closed;
 use crate::native::permission::{Permissions, Verdict, Wish, denied};
 use crate::native::{Gate, Target, away, blocking, edit, has_wildcard, root};
 
-/// Gets an answer, from the rules or from people. Only people can answer a question.
+/// Gets an answer from the rules or from the user. Only the user can answer a question.
 pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
     let Ask::Permission { permission, patterns, always, .. } = &mut ask else { return turn.ask(ask).await };
     let own = turn.session.permission.iter().flatten();
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
-    // What cannot be read is not allowed: a person is asked.
+    // If the approvals cannot be read, the user is asked.
     let approved = turn.approved().await.unwrap_or_default();
     let matter = Matter::new(turn, permission, patterns).await;
     match matter.judge(&rules, &approved) {
@@ -33,7 +33,7 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
             }
             let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
             match turn.ask_unless(ask, enough).await {
-                // The approval is kept here. An agent might allow itself more than this one file.
+                // Baton keeps the approval. The agent might apply it to more than this one file.
                 Answer::Always if exact.is_some() => Answer::Once,
                 answer => answer,
             }
@@ -41,12 +41,12 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
     }
 }
 
-/// What it is about.
+/// The subject of a permission request.
 struct Matter {
-    /// All of them have to be allowed. None if nobody can tell what it needs.
+    /// The permissions that the action needs, all of which must be allowed. None if they cannot be determined.
     wishes: Option<Vec<Wish>>,
     permission: String,
-    /// As people are shown it.
+    /// The patterns as the user sees them.
     patterns: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Matter {
         Self { wishes, permission: permission.to_owned(), patterns: patterns.to_vec() }
     }
 
-    /// For a change of protected files: all that an answer of `always` may allow.
+    /// For a change of protected files, the patterns that the answer `always` may allow.
     fn protected(&self) -> Option<Vec<String>> {
         let wish = self.wishes.iter().flatten().find(|wish| wish.permission == "edit")?;
         wish.patterns.iter().any(|pattern| pattern.guard.is_some()).then(|| wish.always.clone())
@@ -81,7 +81,7 @@ impl Matter {
         if !is_known && permissions.is_final(&Wish::plain(&self.permission, &self.patterns)) {
             return Verdict::Ask;
         }
-        // What a person has allowed for good in so many words is allowed, whatever it consists of.
+        // An approval of exactly this pattern allows it, whatever commands it consists of.
         let is_same = |pattern: &String| {
             approved.iter().any(|rule| rule.permission == self.permission && rule.pattern == *pattern)
         };
@@ -89,7 +89,7 @@ impl Matter {
     }
 }
 
-/// Every command of some lines, and every place outside of the project that they name.
+/// The permissions for every command in these lines and for every path outside the project that they name.
 async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
     let root = root(&turn.session, &Closed::default()).ok()?;
     let permissions = Permissions::new(Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
     Some(wishes)
 }
 
-/// A change of files. A path that cannot be followed is judged by its text.
+/// The permissions for a change of files. A path that cannot be resolved is judged by its text.
 async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
     let root = root(&turn.session, &Closed::default()).ok()?;
     let mut wishes = files("edit", patterns);
@@ -117,7 +117,7 @@ async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
     });
     let found = found.await.ok()?;
     if let Some(wish) = wishes.first_mut() {
-        // Rules match the path as the agent wrote it; what was found adds the protection.
+        // Rules match the path as the agent wrote it; the resolved path adds the protection.
         for (pattern, found) in wish.patterns.iter_mut().zip(found.patterns) {
             pattern.guard = found.guard;
         }
@@ -126,7 +126,7 @@ async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
     Some(wishes)
 }
 
-/// What is wanted and, if that is a file outside of the project, its directory.
+/// The permission itself and, for a file outside the project, the permission for its directory.
 fn files(permission: &str, patterns: &[String]) -> Vec<Wish> {
     let is_file = matches!(permission, "edit" | "read" | "list" | "glob" | "grep");
     let outside = patterns.iter().map(Path::new).filter(|path| is_file && path.is_absolute());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn where_rules_say_nothing_people_are_asked() {
+    fn the_user_is_asked_without_a_matching_rule() {
         assert_eq!(judge("edit", "a.rs", &[]), Ask);
         assert_eq!(judge("edit", "a.rs", &[("bash", "*", Allow)]), Ask);
         assert_eq!(judge("edit", "a.rs", &[("edit", "*", Allow)]), Allow);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_outside_of_the_project_needs_more() {
+    fn a_file_outside_of_the_project_needs_a_second_permission() {
         assert_eq!(judge("edit", "/etc/hosts", &[("edit", "*", Allow)]), Ask);
         let both = [("edit", "*", Allow), ("external_directory", "/etc/*", Allow)];
         assert_eq!(judge("edit", "/etc/hosts", &both), Allow);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_in_so_many_words_is_allowed() {
+    fn an_approval_of_the_exact_pattern_allows_it() {
         let patterns = vec!["make; rm -rf $x".to_owned()];
         let matter = Matter { wishes: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];

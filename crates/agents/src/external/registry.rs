@@ -1,5 +1,5 @@
-//! The meeting point of parents and children: a parent asks the engine for a child session and leaves here what the turn of
-//! the child needs.
+//! The registry of child sessions that are being started: a parent asks the engine for a child session and stores the
+//! data for the turn of the child here.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,10 +1,9 @@
-//! A world for tests of runners that drive programs: an engine around one runner, somebody who watches and answers, and
+//! The test harness for runners that drive programs: an engine around one runner, a simulated user, and
 //! programs that misbehave on demand.
 //!
-//! A [`Fake`] is a shell script with a few words of its own, so that each misbehaviour is told in a line or two where
-//! it is tested. It is run as `/bin/sh FILE`, which takes whatever arguments a driver adds. `say` writes a line, `hear
-//! WORDS` reads lines until one contains them (and exits when the input ends), `hang` stays for ever, `linger` stays
-//! until its input ends.
+//! A [`Fake`] is a shell script with a few functions, so that a test defines each misbehaviour in a line or two. It
+//! runs as `/bin/sh FILE` and ignores the arguments that a driver adds. `say` writes a line, `hear WORDS` reads lines
+//! until one contains them (and exits when the input ends), `hang` runs for ever, `linger` runs until its input ends.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -36,10 +35,10 @@ use crate::roster::Program;
 
 use super::keeper::Wake;
 
-/// Longer than anything here takes, so that a test that would hang fails instead.
+/// A timeout that must not expire. It turns a hanging test into a failing one.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// What every fake program can do.
+/// The shell functions of every fake program.
 const WORDS: &str = r#"
 say() { printf '%s\n' "$1"; }
 hear() { while read -r line; do case "$line" in *"$1"*) return 0 ;; esac; done; exit 0; }
@@ -48,7 +47,7 @@ linger() { cat >/dev/null; }
 echo $$ >>"$PIDS"
 "#;
 
-/// A program that does what a script says.
+/// A program that runs a script.
 #[derive(Debug)]
 pub(crate) struct Fake {
     directory: TempDir,
@@ -61,7 +60,7 @@ impl Fake {
         fake
     }
 
-    /// From its next start on it does something else.
+    /// Replaces the script from the next start on.
     pub(crate) fn becomes(&self, script: &str) {
         std::fs::write(self.script(), format!("{WORDS}\n{script}\n")).unwrap();
     }
@@ -75,13 +74,13 @@ impl Fake {
         self.directory.path().join("agent.sh")
     }
 
-    /// What it needs in its environment.
+    /// The variables that the script needs.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let file = |name: &str| self.directory.path().join(name).into_os_string();
         vec![("PIDS".into(), file("pids")), ("NOTES".into(), file("notes"))]
     }
 
-    /// It as a configured program.
+    /// The settings that run this program.
     pub(crate) fn configured(&self) -> Program {
         let text = |it: OsString| it.into_string().unwrap();
         let variables = self.environment().into_iter();
@@ -95,17 +94,17 @@ impl Fake {
         }
     }
 
-    /// Every process that it noted in `$PIDS`.
+    /// The ids of all processes that the script has written to `$PIDS`.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.file("pids").lines().map(|id| id.trim().parse().unwrap()).collect()
     }
 
-    /// Tells it something through `$NOTES`.
+    /// Writes a note for the script to `$NOTES`.
     pub(crate) fn note(&self, note: &str) {
         std::fs::write(self.directory.path().join("notes"), note).unwrap();
     }
 
-    /// What it wrote to `$NOTES`.
+    /// The notes that the script has written to `$NOTES`.
     pub(crate) fn notes(&self) -> String {
         self.file("notes")
     }
@@ -114,30 +113,30 @@ impl Fake {
         std::fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
     }
 
-    /// Fails if something of it is still there.
+    /// Asserts that none of its processes is left.
     pub(crate) fn assert_gone(&self) {
         let left: Vec<u32> = self.processes().into_iter().filter(|id| lives(*id)).collect();
         assert!(left.is_empty(), "these processes were left: {left:?}");
     }
 }
 
-/// Whether a process exists and is not merely waiting to be reaped.
+/// Returns true if a process exists and is not a zombie.
 pub(crate) fn lives(id: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
 }
 
-/// What the person in front of the session does when asked.
+/// The simulated user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Person {
     Agrees,
     Refuses,
     Corrects,
-    /// Is not there.
+    /// Does not answer.
     Silent,
 }
 
-/// A clock that moves one millisecond with every look.
+/// A clock that advances by one millisecond with every reading.
 #[derive(Debug)]
 pub(crate) struct Ticking(AtomicI64);
 
@@ -174,14 +173,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// An engine with these bounds around the runner that is made; what wakes up gets its turn.
+    /// An engine with these limits around the runner. Agents that wake up get their turns.
     pub(crate) async fn bounded<R: Runner + 'static>(limits: Limits, make: impl FnOnce(Wake) -> R) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
         Self::on(TempDir::new().unwrap(), memory, bus, limits, make).await
     }
 
-    /// The server is gone and another one opens the same log.
+    /// Simulates a crash: another server opens the same log.
     pub(crate) async fn restart<R: Runner + 'static>(self, make: impl FnOnce(Wake) -> R) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
@@ -230,13 +229,13 @@ impl World {
         self.sessions.submit(&session.id, PromptInput::text(text)).await.unwrap();
     }
 
-    /// A whole turn: how it ended.
+    /// Runs a turn and returns its end.
     pub(crate) async fn turn(&mut self, session: &Session, text: &str, person: Person) -> EndReason {
         self.submit(session, text).await;
         self.until_idle(session, person).await
     }
 
-    /// The next thing that is published.
+    /// Waits for the next published event.
     pub(crate) async fn next(&mut self) -> EventBody {
         let event = self.published.next(LONG).await;
         self.seen.push(event.clone());
@@ -252,7 +251,7 @@ impl World {
         }
     }
 
-    /// Answers whatever is asked until the session is idle.
+    /// Answers permission requests and questions until the session is idle.
     pub(crate) async fn until_idle(&mut self, session: &Session, person: Person) -> EndReason {
         let mut end = None;
         loop {
@@ -270,7 +269,7 @@ impl World {
         }
     }
 
-    /// Answers what this asks, if it asks something.
+    /// Answers the permission request or question in an event.
     pub(crate) async fn answer(&self, body: &EventBody, person: Person) {
         match body {
             EventBody::PermissionAsked(asked) => {
@@ -299,7 +298,7 @@ impl World {
         self.sessions.messages(&session.id, Page::default()).await.unwrap()
     }
 
-    /// What went wrong in the newest turn, for people.
+    /// The error message of the newest turn.
     pub(crate) async fn error(&self, session: &Session) -> String {
         let messages = self.messages(session).await;
         let mut errors = messages.iter().rev().filter_map(|message| match &message.info {
@@ -309,7 +308,7 @@ impl World {
         errors.next().unwrap_or_default()
     }
 
-    /// Fails if a client that trusts the events would have been misled; tells how many turns there were.
+    /// Asserts that the client's checker finds no fault in the events. Returns the number of turns.
     pub(crate) fn check(&self, session: &SessionId) -> usize {
         let mut checker = Checker::new();
         for event in &self.seen {
@@ -323,7 +322,7 @@ impl World {
         summary.turns
     }
 
-    /// What was published about a session, in short words.
+    /// The published events of a session, one short line each.
     pub(crate) fn story(&self, session: &SessionId) -> String {
         let (mut story, mut deltas) = (String::new(), 0);
         let mut running = HashSet::new();

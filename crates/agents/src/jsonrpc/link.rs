@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Inbox, Incoming, Options, Peer};
 use crate::external::{Child, Failure, Heard, Input, Launch};
 
-/// Lines that may wait between the program and the peer, which has queues of its own.
+/// Most lines that wait between the program and the peer, which has its own queues.
 const WAITING: usize = 16;
 
 /// Time that [`Link::failure`] waits for the program to end.
@@ -91,7 +91,7 @@ struct Pump {
 impl Pump {
     async fn run(mut self, lines: mpsc::Receiver<Line>) {
         let failure = {
-            // A task of its own: a program may wait for its input before it writes on, however much is unread.
+            // Writing has its own task, because a program may read its input while its own output is unread.
             let _writing = AbortOnDropHandle::new(tokio::spawn(write(self.child.input().clone(), lines)));
             let stop = self.stop.clone();
             stop.run_until_cancelled(self.read()).await.flatten()

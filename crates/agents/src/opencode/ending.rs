@@ -1,5 +1,5 @@
-//! Whether a turn is over. It is when OpenCode says so and the turns of all its children are; when it says nothing, it
-//! is asked.
+//! Decides when a turn has ended: OpenCode must report it and the turns of all children must have ended. If OpenCode
+//! sends nothing, Baton asks for its status.
 
 use protocol::{AgentEvent, EventBody, SessionStatus, TurnEnd};
 use tokio::time::Instant;
@@ -9,12 +9,12 @@ use super::run::{Drive, Flow, chain, in_time, until_cancelled};
 /// An end that waits for children.
 pub(super) struct Held {
     end: TurnEnd,
-    /// Whether OpenCode may go on with what they have done, so that it is asked once more.
+    /// True if OpenCode may continue with the results of the children, so that its status is checked once more.
     may_go_on: bool,
 }
 
 impl Drive<'_> {
-    /// Notes who is heard of. Whoever listens for everybody hears of much that is not about this session.
+    /// Records the activity of this session and its children. The stream also carries the events of other sessions.
     pub(super) async fn note(&mut self, body: &EventBody) {
         let Some(session) = body.session_id() else { return };
         if *session != self.session && !self.children.contains_key(session) {
@@ -30,20 +30,20 @@ impl Drive<'_> {
         }
     }
 
-    /// The turn has ended there: it is over when those of its children are. Those that work in the background may
-    /// make OpenCode go on.
+    /// Takes in the end of the turn at OpenCode. The turn ends here when the turns of its children have ended too.
+    /// Children in the background may make OpenCode continue.
     pub(super) fn hold(&mut self, end: TurnEnd) -> Flow {
         if self.born.is_empty() && self.held.is_none() {
             return Flow::Break(end);
         }
         self.translator.reopen();
         let may_go_on = !self.busy.is_empty();
-        // OpenCode says idle more than once, and only the first says how it ended.
+        // OpenCode reports idle more than once, and only the first report determines the end.
         self.held.get_or_insert(Held { end, may_go_on });
         Flow::Continue(())
     }
 
-    /// A child's turn has ended.
+    /// Ends the turn if the last child has ended.
     pub(super) fn release(&mut self) -> Flow {
         if self.born.is_empty() {
             match self.held.take() {
@@ -62,7 +62,7 @@ impl Drive<'_> {
     pub(super) async fn check(&mut self) -> Flow {
         self.pulse.asked(Instant::now());
         let asking = async { self.client.statuses().await.map_err(|error| chain(&error)) };
-        let asking = in_time(self.agent.patience.call, "OpenCode did not say who is at work", asking);
+        let asking = in_time(self.agent.patience.call, "OpenCode did not report its status", asking);
         match until_cancelled(self.turn, asking).await? {
             Ok(statuses) => match statuses.get(&self.session) {
                 None | Some(SessionStatus::Idle { .. }) => self.rest().await,
@@ -72,15 +72,15 @@ impl Drive<'_> {
                 }
             },
             Err(error) => {
-                // The stream finds out whether the server is gone.
-                tracing::debug!(error, "OpenCode could not be asked whether it is idle");
+                // If the server has ended, the event stream reports it.
+                tracing::debug!(error, "cannot read the status of OpenCode");
                 self.pulse.unsure(Instant::now());
                 Flow::Continue(())
             }
         }
     }
 
-    /// OpenCode says that it is idle.
+    /// Handles the status idle.
     async fn rest(&mut self) -> Flow {
         match self.held.take() {
             Some(held) if self.born.is_empty() => Flow::Break(held.end),
@@ -95,8 +95,8 @@ impl Drive<'_> {
         }
     }
 
-    /// OpenCode says that it is busy. If nothing was heard of that for long, people are told what they wait for, unless
-    /// it is a tool, a child or themselves.
+    /// Handles the status busy. After a long silence the user sees a retry status with an explanation, unless the turn
+    /// waits for a tool, a child or the user.
     async fn remark(&mut self) {
         if self.translator.is_acting() || !self.asked.is_empty() || !self.born.is_empty() {
             return;
@@ -104,8 +104,8 @@ impl Drive<'_> {
         let Some(silence) = self.pulse.silence(Instant::now()) else { return };
         let minutes = silence.as_secs() / 60;
         let message = format!(
-            "OpenCode says that it is busy, but has not said anything for {minutes} minutes: its model may not answer. \
-             It is waited for until it ends or is aborted."
+            "OpenCode reports that it is busy, but has sent nothing for {minutes} minutes. Its model may not be answering. \
+             The turn continues until OpenCode ends it or you abort it."
         );
         let next = self.agent.mint.now();
         self.turn.emit(AgentEvent::Retrying { attempt: 1, message, next }).await;

@@ -1,4 +1,4 @@
-//! The loop of one turn: a prompt there, and whatever comes of it here.
+//! The loop of one turn: sends the prompt to OpenCode and emits the agent events that follow.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -26,15 +26,15 @@ use super::translate::{Child, Said, TASK_SESSION, Translator};
 use super::{OpenCode, Patience, wire};
 use crate::external::{Condition, Kept, Opened, Outcome, Rested, permission};
 
-/// How long an aborted turn is listened to, within the grace that the engine gives.
+/// Time to follow the events of an aborted turn. It is shorter than the engine's grace period.
 const ABORT: Duration = Duration::from_millis(500);
-/// Events that a child may be behind.
+/// Capacity of the queue of events for a child.
 const MAX_BEHIND: usize = 1_024;
 
-/// Where a call that has started a child says whose it is.
+/// The metadata field of a call that started a child, with the id of the parent session.
 const TASK_PARENT: &str = "parentSessionId";
 
-/// Go on, or the end of the turn.
+/// Continue, or break with the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
 /// A connection to the session of a turn. Its lease keeps the server running.
@@ -71,7 +71,7 @@ pub(super) async fn open(
     let lease = agent.server.lease(directory).await?;
     let client = lease.client.clone().in_directory(directory);
     let Patience { call, lost, .. } = agent.patience;
-    let stream = in_time(call, "OpenCode's events did not begin", listen(&client, lost)).await?;
+    let stream = in_time(call, "the event stream of OpenCode did not open", listen(&client, lost)).await?;
     let opening = Box::pin(session(agent, &client, resume));
     let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
     let note = Some(session.to_string());
@@ -103,7 +103,7 @@ pub(super) async fn follow_child(agent: &OpenCode, turn: &Turn, stream: ChildStr
     drive.follow(None).await
 }
 
-/// Begins to listen. No later event is missed.
+/// Opens the event stream and waits until it is connected, so that no later event is missed.
 async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> {
     let mut stream = client.events_within(Scope::Directory, None, lost);
     loop {
@@ -113,14 +113,15 @@ async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> 
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => {
-                return Err(format!("OpenCode's events cannot be followed: {}", chain(&error)));
+                return Err(format!("cannot open the event stream of OpenCode: {}", chain(&error)));
             }
-            None => return Err("OpenCode's events ended at once".to_owned()),
+            None => return Err("the event stream of OpenCode ended at once".to_owned()),
         }
     }
 }
 
-/// Resumes the session with this id at OpenCode, or creates one. Tells why a session could not be resumed.
+/// Resumes the session with this id at OpenCode, or creates one. Returns the reason if the session could not be
+/// resumed.
 async fn session(
     agent: &OpenCode,
     client: &Client,
@@ -131,37 +132,37 @@ async fn session(
         match client.session(&known).await {
             Ok(session) => return Ok((session.id, None)),
             Err(error) if error.status().is_some_and(|status| status < 500) => lost = Some(chain(&error)),
-            Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
+            Err(error) => return Err(format!("cannot read the session from OpenCode: {}", chain(&error))),
         }
     }
     let created = client.create_session(&wire::session(agent.options.program.mode)).await;
-    let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
+    let created = created.map_err(|error| format!("OpenCode cannot create a session: {}", chain(&error)))?;
     Ok((created.id, lost))
 }
 
-/// Where events come from.
+/// The source of events.
 enum Source {
     Stream(EventStream),
-    /// A parent's run, which hears for its children.
+    /// The loop of the parent session, which passes on the events of its children.
     Parent(mpsc::Receiver<EventBody>),
 }
 
 impl Source {
-    /// The next event; an error if there will be none.
+    /// The next event. None for an invalid frame, and an error at the end of the stream.
     async fn next(&mut self) -> Result<Option<EventBody>, String> {
         match self {
             Self::Parent(events) => events.recv().await.map(Some).ok_or_else(String::new),
             Self::Stream(stream) => match stream.next().await {
                 Some(Ok(received)) => Ok(Some(received.event.body)),
-                // A frame that is no event is none.
+                // Skip a frame that is not an event.
                 Some(Err(client::Error::Decode(error))) => {
-                    tracing::debug!(%error, "OpenCode sent something that is no event");
+                    tracing::debug!(%error, "OpenCode sent a frame that is not an event");
                     Ok(None)
                 }
                 Some(Err(error)) => {
-                    Err(format!("the OpenCode server cannot be reached any more: {}", chain(&error)))
+                    Err(format!("the connection to the OpenCode server is lost: {}", chain(&error)))
                 }
-                None => Err("the OpenCode server is gone".to_owned()),
+                None => Err("the OpenCode server has ended".to_owned()),
             },
         }
     }
@@ -176,10 +177,10 @@ pub(super) struct ChildStream {
     client: Client,
 }
 
-/// A person's answer has reached OpenCode, or has not.
+/// The result of sending the user's answer to OpenCode.
 type Replied = Result<(), client::Error>;
 
-/// One turn.
+/// The state of one turn.
 pub(super) struct Drive<'a> {
     pub(super) agent: &'a OpenCode,
     pub(super) turn: &'a Turn,
@@ -187,24 +188,24 @@ pub(super) struct Drive<'a> {
     pub(super) session: SessionId,
     pub(super) translator: Translator,
     source: Source,
-    /// Requests that wait for a person, or whose answer is on its way.
+    /// Requests that wait for the user or whose answer is being sent.
     pub(super) asked: FuturesUnordered<BoxFuture<'a, Replied>>,
-    /// How to take back what is asked, by the request's id there.
+    /// Tokens that withdraw a request, by OpenCode's id of the request.
     takes_back: HashMap<String, CancellationToken>,
-    /// Whether a person has just refused something.
+    /// True if the user has just refused a request.
     has_refused: Arc<AtomicBool>,
     pub(super) children: HashMap<SessionId, mpsc::Sender<EventBody>>,
-    /// Which session each of them has here.
+    /// Baton's child session for each subagent session of OpenCode.
     ours: HashMap<SessionId, SessionId>,
-    /// Children that OpenCode has not said to be idle.
+    /// Children that OpenCode has not reported as idle.
     pub(super) busy: HashSet<SessionId>,
     /// Waits for the turns of children.
     pub(super) born: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// How the turn ended, while children work on.
+    /// The end of the turn, while children still work.
     pub(super) held: Option<Held>,
-    /// The server is gone, or cannot be reached.
+    /// The server has ended or is unreachable.
     is_lost: bool,
-    /// When the server is asked whether it is idle.
+    /// The schedule of status checks.
     pub(super) pulse: Pulse,
 }
 
@@ -262,7 +263,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Sends a person's prompt.
+    /// Sends a prompt of the user.
     async fn send(&mut self, prompt: &MessageId) -> Flow {
         let Some(message) = or_end(self.turn.message(prompt).await)? else { return Flow::Continue(()) };
         let id: MessageId = self.agent.mint.id();
@@ -277,17 +278,17 @@ impl<'a> Drive<'a> {
         self.held = None;
         let sending = async {
             let sent = self.client.prompt_async(&self.session, &input).await;
-            sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error)))
+            sent.map_err(|error| format!("OpenCode did not accept the prompt: {}", chain(&error)))
         };
-        let sending = in_time(self.agent.patience.call, "OpenCode did not take the prompt", sending);
+        let sending = in_time(self.agent.patience.call, "OpenCode did not accept the prompt", sending);
         match until_cancelled(self.turn, sending).await {
             Flow::Continue(sent) => or_end(sent),
-            // It may have arrived all the same.
+            // OpenCode may have received the prompt in spite of the error.
             Flow::Break(_) => Flow::Break(self.abort().await),
         }
     }
 
-    /// Sends prompts that join.
+    /// Sends the prompts that join the turn.
     async fn join(&mut self) -> Flow {
         for prompt in self.turn.join().await {
             self.send(&prompt).await?;
@@ -306,7 +307,7 @@ impl<'a> Drive<'a> {
                 self.note(&body).await;
                 self.translator.hear(body)
             }
-            // The parent's turn is over, and so is this one.
+            // The parent's turn has ended, and therefore this one has too.
             Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
             Err(error) => return self.lost(error),
         };
@@ -336,7 +337,7 @@ impl<'a> Drive<'a> {
                 Said::Child(child) => self.adopt(child).await,
                 Said::ForChild(child, body) => {
                     if let Some(to) = self.children.get(&child) {
-                        // A child whose turn is over hears nothing more.
+                        // The turn of the child may have ended, and it needs no more events then.
                         let _ = to.send(body).await;
                     }
                 }
@@ -347,7 +348,7 @@ impl<'a> Drive<'a> {
         Flow::Continue(())
     }
 
-    /// What happened; a call that has started a child names the session that the child has here.
+    /// Replaces OpenCode's session id in the metadata of a call that started a child with Baton's id.
     fn placed(&self, mut event: AgentEvent) -> AgentEvent {
         let facts = match &mut event {
             AgentEvent::ToolCompleted { metadata, .. } => Some(metadata),
@@ -373,7 +374,8 @@ impl<'a> Drive<'a> {
         let ask = async move {
             let answer = permission::ask(turn, rules, wire::permission(&request)).await;
             let (reply, message) = wire::reply(&answer);
-            // Before OpenCode knows: what it says next is a consequence.
+            // Set the flag before OpenCode receives the answer, because its next events are consequences of the
+            // refusal.
             has_refused.fetch_or(reply == PermissionReply::Reject, Ordering::Relaxed);
             client.reply_permission(&request.id, reply, message).await
         };
@@ -394,7 +396,7 @@ impl<'a> Drive<'a> {
         self.ask(id, ask);
     }
 
-    /// Waits for a person beside everything else, unless OpenCode needs no answer any more.
+    /// Waits for the user concurrently with the turn, until OpenCode no longer needs an answer.
     fn ask(&mut self, id: String, ask: impl Future<Output = Replied> + Send + 'a) {
         let taken_back = CancellationToken::new();
         self.takes_back.insert(id, taken_back.clone());
@@ -402,12 +404,13 @@ impl<'a> Drive<'a> {
         self.asked.push(ask.boxed());
     }
 
-    /// An answer that did not reach OpenCode may mean that it waits for ever, or that somebody else was faster.
+    /// Warns if OpenCode did not accept an answer, because it may wait for ever. Status 404 means that another client
+    /// has answered already.
     async fn replied(&mut self, replied: Replied) -> Flow {
         if let Err(error) = replied
             && error.status() != Some(404)
         {
-            let message = format!("OpenCode did not take the answer to a request: {}", chain(&error));
+            let message = format!("OpenCode did not accept the answer to a request: {}", chain(&error));
             self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
             self.pulse.unsure(Instant::now());
         }
@@ -427,12 +430,12 @@ impl<'a> Drive<'a> {
             }
             Err(error) => {
                 let parent = &self.turn.session.id;
-                tracing::debug!(session = %parent, error, "a subagent of OpenCode's has no session here");
+                tracing::debug!(session = %parent, error, "cannot start a child session for a subagent of OpenCode");
             }
         }
     }
 
-    /// The stream was interrupted, and OpenCode repeats nothing: its state is read anew.
+    /// Reads the state after an interruption of the event stream, because OpenCode does not repeat events.
     async fn catch_up(&mut self) -> Flow {
         let state = async {
             let messages = self.client.messages(&self.session).await?;
@@ -443,10 +446,7 @@ impl<'a> Drive<'a> {
         let (messages, todos, permissions, questions) = match until_cancelled(self.turn, state).await? {
             Ok(state) => state,
             Err(error) => {
-                tracing::debug!(
-                    error = chain(&error),
-                    "OpenCode's state could not be read; it is asked again"
-                );
+                tracing::debug!(error = chain(&error), "cannot read the state of OpenCode; trying again");
                 self.pulse.unsure(Instant::now());
                 return Flow::Continue(());
             }
@@ -466,11 +466,11 @@ impl<'a> Drive<'a> {
         self.check().await
     }
 
-    /// Stops the turn there, and listens a little for what it says about that.
+    /// Aborts the turn at OpenCode and follows its events for a short time.
     async fn abort(&mut self) -> TurnEnd {
         let listening = async {
             if let Err(error) = self.client.abort(&self.session).await {
-                tracing::debug!(error = chain(&error), "OpenCode could not be told to stop");
+                tracing::debug!(error = chain(&error), "cannot abort the turn at OpenCode");
                 return;
             }
             while let Ok(event) = self.source.next().await {
@@ -493,7 +493,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// What comes of something, if it comes in time.
+/// Awaits a future with a timeout, and fails with `late` if it expires.
 pub(super) async fn in_time<T>(
     patience: Duration,
     late: &str,
@@ -503,7 +503,7 @@ pub(super) async fn in_time<T>(
     done.unwrap_or_else(|_| Err(format!("{late} within {patience:?}")))
 }
 
-/// What comes of something, unless the turn is stopped first.
+/// Awaits a future unless the turn is cancelled first.
 pub(super) async fn until_cancelled<T>(turn: &Turn, work: impl Future<Output = T>) -> Flow<T> {
     tokio::select! {
         biased;
@@ -512,7 +512,7 @@ pub(super) async fn until_cancelled<T>(turn: &Turn, work: impl Future<Output = T
     }
 }
 
-/// A value, or the end of the turn with what went wrong.
+/// Converts an error into the end of the turn.
 fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
     match result {
         Ok(value) => Flow::Continue(value),

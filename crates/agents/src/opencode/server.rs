@@ -1,5 +1,5 @@
-//! The server that is talked to: one that runs already, or a process that is started when it is needed, shared by all
-//! sessions, and stopped when none has needed it for a while.
+//! The OpenCode server: one that already runs, or a process that Baton starts on demand, shares between all sessions
+//! and stops when no turn has used it for a while.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,32 +17,30 @@ use workspace::process::{self, Companion, Exit, Spec};
 
 use crate::roster::Program;
 
-/// How long a server may take until it listens.
+/// Default timeout for a server to start listening.
 const START: Duration = Duration::from_secs(45);
-/// Lines that are read until it says where.
+/// Most lines of output to read until the server reports its address.
 const MAX_LINES: usize = 200;
-/// The longest of them, in bytes.
+/// Longest of these lines, in bytes.
 const MAX_LINE: u64 = 16 * 1024;
-/// The wait before it is started again after it could not be; it doubles with every failure.
+/// The first delay before another start after a failure. It doubles with every failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long one that says nothing more is given to end.
+/// Time for a process that reports no address to exit by itself before it is stopped.
 const LAST_GRACE: Duration = Duration::from_millis(500);
-/// How much of its last words is told, in characters.
+/// Most characters of its error output in an error message.
 const LAST_WORDS: usize = 2_000;
-/// Bytes of a password that nobody has to remember.
+/// Length of the generated password, in random bytes.
 const PASSWORD: usize = 24;
-/// The name that goes with it.
+/// The user name for the password.
 const USER: &str = "opencode";
 
 /// A server that runs already.
 #[derive(Debug, Clone)]
 pub struct Remote {
-    /// Its address.
     pub address: String,
-    /// The user name there, if not the usual one.
+    /// The user name. None for OpenCode's default.
     pub user: Option<String>,
-    /// The password there.
     pub password: Option<Password>,
 }
 
@@ -53,12 +51,12 @@ pub struct Start {
     environment: BTreeMap<String, String>,
     hidden: Vec<String>,
     idle: Duration,
-    /// How long it may take until it listens.
+    /// Timeout for the server to start listening.
     pub patience: Duration,
 }
 
 impl Start {
-    /// From how the program is to be used.
+    /// Settings from the configured program.
     pub fn new(program: &Program) -> Self {
         Self {
             command: program.command.clone(),
@@ -70,27 +68,27 @@ impl Start {
     }
 }
 
-/// Where OpenCode is.
+/// The server of an agent.
 pub(super) enum Server {
     There(Remote),
     ToStart(Box<Starter>),
 }
 
-/// Starts a server, and knows the one that runs.
+/// Starts the server process and holds the running one.
 pub(super) struct Starter {
     start: Start,
     random: Arc<dyn Random>,
-    /// Locked while it is started.
+    /// Locked during a start, so that concurrent callers share one process.
     running: tokio::sync::Mutex<Option<Arc<Live>>>,
-    /// How often in a row it could not be started, or ended by itself.
+    /// The number of consecutive failed starts and unexpected exits.
     failures: Arc<Mutex<u32>>,
     closed: CancellationToken,
 }
 
-/// A server that runs.
+/// A running server.
 struct Live {
     client: Client,
-    /// Why it is gone, once it is.
+    /// The reason of its end; none while it runs.
     gone: watch::Receiver<Option<String>>,
     uses: Mutex<Uses>,
     stop: CancellationToken,
@@ -99,24 +97,24 @@ struct Live {
 struct Uses {
     count: usize,
     since: Instant,
-    /// It is being stopped: nobody may begin to use it.
+    /// True while the server is being stopped. No turn may begin to use it.
     is_closing: bool,
 }
 
-/// The right to use a server, which is not stopped before it is given back.
+/// Keeps the server running until the lease is dropped.
 pub(super) struct Lease {
     pub(super) client: Client,
     live: Option<Arc<Live>>,
 }
 
 impl Lease {
-    /// Resolves when the server has ended, with what it said. Of one that Baton did not start nobody knows.
+    /// Resolves with the reason when the server has ended. Never resolves for a server that Baton did not start.
     pub(super) async fn gone(&self) -> String {
         let Some(live) = &self.live else { return std::future::pending().await };
         let mut gone = live.gone.clone();
         match gone.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => "the OpenCode server is gone".to_owned(),
+            Err(_) => "the OpenCode server has ended".to_owned(),
         }
     }
 }
@@ -133,11 +131,11 @@ impl Drop for Lease {
 
 impl Live {
     fn uses(&self) -> MutexGuard<'_, Uses> {
-        // Every change of it is complete in itself.
+        // Every change is complete in itself, so a poisoned lock holds no broken state.
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to use it, if it is there to stay.
+    /// Takes a lease, unless the server has ended or is being stopped.
     fn lease(self: &Arc<Self>) -> Option<Lease> {
         if self.gone.borrow().is_some() {
             return None;
@@ -166,7 +164,7 @@ impl Server {
         }))
     }
 
-    /// A server to use; it is started if need be, in a directory.
+    /// Takes a lease on the server. Starts the server in this directory if none runs.
     pub(super) async fn lease(&self, directory: &str) -> Result<Lease, String> {
         match self {
             Self::There(remote) => {
@@ -182,14 +180,14 @@ impl Server {
         }
     }
 
-    /// Ends the process, if there is one.
+    /// Ends the process that Baton has started.
     pub(super) async fn close(&self) {
         let Self::ToStart(starter) = self else { return };
         starter.closed.cancel();
         let live = starter.running.lock().await.take();
         if let Some(live) = live {
             live.stop.cancel();
-            // The keeper tells when the process is gone; it has its own deadline.
+            // The keeper reports the end of the process; it has its own deadline.
             let _ = live.gone.clone().wait_for(Option::is_some).await;
         }
     }
@@ -221,7 +219,7 @@ impl Starter {
         }
     }
 
-    /// The wait before the next start.
+    /// The delay before the next start.
     fn pause(&self) -> Duration {
         match *self.failures.lock().unwrap_or_else(PoisonError::into_inner) {
             0 => Duration::ZERO,
@@ -230,7 +228,8 @@ impl Starter {
     }
 
     async fn start(&self, directory: &str) -> Result<Arc<Live>, String> {
-        let (program, args) = self.start.command.split_first().ok_or("OpenCode has no command")?;
+        let (program, args) =
+            self.start.command.split_first().ok_or("no command is configured for OpenCode")?;
         let password = self.password();
         let mut spec = Spec::new(program, directory, Duration::MAX)
             .args(args)
@@ -244,12 +243,12 @@ impl Starter {
         let address = tokio::select! {
             biased;
             address = address(&mut output) => address,
-            // What it has left behind may hold its output.
+            // A child process may still hold the output open.
             _ = companion.exited() => None,
         };
         let Some(address) = address else { return Err(silent(companion).await) };
         let client = Client::new(&address)
-            .map_err(|error| format!("OpenCode listens at an address that cannot be called: {error}"))?
+            .map_err(|error| format!("OpenCode reported an invalid address: {error}"))?
             .with_login(USER, Password::new(password));
         let (tell, gone) = watch::channel(None);
         let uses = Mutex::new(Uses { count: 0, since: Instant::now(), is_closing: false });
@@ -286,7 +285,7 @@ fn count(failures: &Mutex<u32>, change: impl FnOnce(u32) -> u32) {
     *failures = change(*failures);
 }
 
-/// Waits for a process to end, or to be of no use.
+/// Waits until the process exits or has been unused for a while, and then cleans up.
 struct Keeper {
     live: Arc<Live>,
     idle: Duration,
@@ -319,7 +318,7 @@ impl Keeper {
         self.tell.send_replace(Some(why));
     }
 
-    /// Resolves when nobody has used it for a while; from then on nobody may.
+    /// Resolves when the server has been unused for the idle time. No turn can take a lease afterwards.
     async fn useless(&self) {
         loop {
             let due = {
@@ -339,7 +338,7 @@ impl Keeper {
     }
 }
 
-/// The address a server says it listens at; nothing if it ends before, or says too much else.
+/// Reads the server's address from its output. None if the output ends first or is too long.
 async fn address(output: &mut BufReader<ChildStdout>) -> Option<String> {
     for _ in 0..MAX_LINES {
         let mut line = Vec::new();
@@ -355,11 +354,11 @@ async fn address(output: &mut BufReader<ChildStdout>) -> Option<String> {
     None
 }
 
-/// Why a server does not say where it listens.
+/// The error for a server that did not report its address.
 async fn silent(mut companion: Companion) -> String {
     let why = match timeout(LAST_GRACE, companion.wait()).await {
         Ok(exit) => format!("OpenCode ended before it listened ({})", told(exit)),
-        Err(_) => "OpenCode did not say where it listens".to_owned(),
+        Err(_) => "OpenCode did not report its address".to_owned(),
     };
     let words = last_words(&companion);
     companion.stop().await;
@@ -383,7 +382,7 @@ fn last_words(companion: &Companion) -> String {
     let text = companion.errors().text();
     let text = text.trim();
     let skip = text.chars().count().saturating_sub(LAST_WORDS);
-    if text.is_empty() { "it said nothing".to_owned() } else { text.chars().skip(skip).collect() }
+    if text.is_empty() { "it wrote nothing".to_owned() } else { text.chars().skip(skip).collect() }
 }
 
 impl fmt::Debug for Server {

@@ -1,4 +1,4 @@
-//! OpenCode as an agent, without OpenCode: a server that does what a script says, and recordings of the real one.
+//! Tests with a scripted fake server and with recordings of the real OpenCode.
 
 mod ending;
 pub(crate) mod fake;

@@ -1,12 +1,12 @@
-//! What OpenCode's events mean for a turn. Pure: events in, what to say and do out.
+//! Translates OpenCode's events into agent events and actions. Pure: events in, [`Said`] out.
 //!
-//! OpenCode says busy many times and, after an error or an abort, idle twice, first while a message is still open. So
-//! idle alone means nothing here. A turn is over when OpenCode is idle *and* every prompt of the turn was heard *and*
-//! was followed by busy *and* no message is open. Whatever looks like an end and is none by that rule makes the
-//! translator [`Said::Unsure`]: whoever drives it asks the server a little later and tells with
-//! [`Translator::settle`].
+//! OpenCode reports busy many times and, after an error or an abort, idle twice, the first time while a message is
+//! still open. So idle alone does not end a turn. A turn has ended when OpenCode is idle *and* every prompt of the turn
+//! was published *and* was followed by busy *and* no message is open. An event that looks like an end but fails this
+//! rule makes the translator [`Said::Unsure`]: the caller checks the server's status a little later and reports idle
+//! with [`Translator::settle`].
 //!
-//! Events may come twice, as after a reconnect, when the state is read anew and told as if it had just happened.
+//! Events may arrive twice: after a reconnect the caller reads the state and passes it on as events.
 
 mod step;
 
@@ -25,85 +25,81 @@ use protocol::{
 use step::Step;
 pub(super) use step::TASK_SESSION;
 
-/// How the title of a session begins that has none yet.
+/// The prefix of the default title of a session.
 const UNTITLED: &str = "New session - ";
 
-/// What came of an event.
+/// One consequence of an event.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 pub(super) enum Said {
-    /// The session is told this.
+    /// An event for the session.
     Agent(AgentEvent),
-    /// A person is to be asked.
     Permission(PermissionRequest),
-    /// A person is to be asked.
     Question(QuestionRequest),
-    /// A request, by its id there, waits no longer: it was answered here or there, or dropped.
+    /// A request, by OpenCode's id, no longer waits: a client of either server has answered it, or OpenCode dropped it.
     Settled(String),
-    /// A subagent works in a session of its own.
+    /// OpenCode has started a subagent in its own session.
     Child(Child),
-    /// A child's runner wants to know this.
+    /// An event for the loop of a child.
     ForChild(SessionId, EventBody),
-    /// It may be over: the server should be asked a little later.
+    /// The turn may have ended. The caller checks the status of the server a little later.
     Unsure,
-    /// It is over.
+    /// The turn has ended.
     Ended(TurnEnd),
 }
 
-/// A subagent at work.
+/// A running subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Child {
-    /// Its session there.
+    /// The subagent's session at OpenCode.
     pub(super) session: SessionId,
-    /// What it is about.
     pub(super) title: String,
-    /// What it was told.
     pub(super) prompt: String,
 }
 
-/// Makes sense of the events of one session during one turn.
+/// The state of the translation of one session during one turn.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(super) struct Translator {
     session: SessionId,
-    /// Prompts are not ours.
+    /// True for a subagent's session, whose prompts OpenCode sends.
     is_child: bool,
-    /// The first prompt of the turn; what is older belongs to other turns.
+    /// The first prompt of the turn. Older messages belong to other turns.
     first: Option<MessageId>,
-    /// Prompts that were sent and not heard yet.
+    /// Prompts that were sent and that OpenCode has not published yet.
     awaited: HashSet<MessageId>,
-    /// A prompt was heard, and no busy since.
+    /// OpenCode has published a prompt and has not reported busy since.
     wants_busy: bool,
-    /// It is waiting before it asks its model again.
+    /// OpenCode waits before it retries the call of its model.
     is_retrying: bool,
     step: Option<Step>,
     /// Assistant messages that are closed.
     closed: HashSet<MessageId>,
-    /// What went wrong since the last step began.
+    /// The error since the last step began.
     failure: Option<MessageError>,
-    /// Somebody has stopped the turn there.
+    /// Another client has aborted the turn at OpenCode.
     was_aborted: bool,
-    /// A person has refused something since the last step began.
+    /// The user has refused a request since the last step began.
     was_refused: bool,
-    /// Idle was heard while a message was open.
+    /// OpenCode reported idle while a message was open.
     idle_is_due: bool,
     title: Option<String>,
-    /// Requests that were passed on.
+    /// The ids of requests that were passed on.
     asked: HashSet<String>,
-    /// Sessions below this one, each with the child of this one that it is or is below of.
+    /// The descendants of this session, each with the direct child that it is or descends from.
     below: HashMap<SessionId, SessionId>,
-    /// Children that were told of.
+    /// Children that were passed on.
     told: HashSet<SessionId>,
     is_over: bool,
 }
 
 impl Translator {
-    /// For a subagent's session, whose prompt somebody else has sent.
+    /// A translator for the session of a subagent, whose prompt OpenCode has sent.
     pub(super) fn of_child(session: SessionId) -> Self {
         Self { is_child: true, ..Self::new(session) }
     }
 
-    /// For a session, as the server calls it.
+    /// A translator for a session, by OpenCode's id.
     pub(super) fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -126,23 +122,23 @@ impl Translator {
         }
     }
 
-    /// A prompt is about to be sent.
+    /// Records a prompt before it is sent.
     pub(super) fn sent(&mut self, prompt: MessageId) {
         self.first.get_or_insert_with(|| prompt.clone());
         self.awaited.insert(prompt);
     }
 
-    /// A person has refused something.
+    /// Records that the user has refused a request.
     pub(super) fn refused(&mut self) {
         self.was_refused = true;
     }
 
-    /// Whether a prompt was heard. Before that, nothing that is heard belongs to the turn.
+    /// Returns true once OpenCode has published the first prompt. Earlier events do not belong to the turn.
     fn has_begun(&self) -> bool {
         self.first.as_ref().is_some_and(|first| !self.awaited.contains(first))
     }
 
-    /// What an event means.
+    /// Translates an event.
     pub(super) fn hear(&mut self, body: EventBody) -> Vec<Said> {
         if self.is_over {
             return Vec::new();
@@ -243,7 +239,7 @@ impl Translator {
         self.end(end)
     }
 
-    /// The server was asked: it is idle. That counts, whatever was or was not heard.
+    /// Ends the turn because a status check has found the server idle, regardless of missing events.
     pub(super) fn settle(&mut self) -> Vec<Said> {
         if self.is_over {
             return Vec::new();
@@ -258,20 +254,20 @@ impl Translator {
         self.end(end)
     }
 
-    /// Whether a message is open of which OpenCode never said that it goes no further. A child's parent may know
-    /// better.
+    /// Returns true if a message is open and OpenCode has reported no reason for its end. For a child the parent
+    /// decides.
     fn was_cut_off(&self) -> bool {
         let is_open = self.step.as_ref().is_some_and(|step| !step.is_done);
         let has_ended = self.idle_is_due || self.failure.is_some() || self.was_aborted;
         is_open && !has_ended && !self.is_child
     }
 
-    /// The turn has ended there, but is not over.
+    /// Continues the turn after its end at OpenCode, because children still work.
     pub(super) fn reopen(&mut self) {
         self.is_over = false;
     }
 
-    /// Whether a tool runs.
+    /// Returns true while a tool runs.
     pub(super) fn is_acting(&self) -> bool {
         self.step.as_ref().is_some_and(Step::is_acting)
     }
@@ -288,11 +284,11 @@ impl Translator {
         match self.failure.take() {
             Some(failure) => TurnEnd::Error(failure),
             None if never_begun => {
-                TurnEnd::Error(MessageError::unknown("OpenCode did not take up the prompt"))
+                TurnEnd::Error(MessageError::unknown("OpenCode did not begin to work on the prompt"))
             }
-            None if self.was_aborted => {
-                TurnEnd::Error(MessageError::unknown("the turn was stopped at the OpenCode server"))
-            }
+            None if self.was_aborted => TurnEnd::Error(MessageError::unknown(
+                "another client aborted the turn at the OpenCode server",
+            )),
             None if self.was_refused => TurnEnd::Blocked,
             None => TurnEnd::Completed,
         }
@@ -333,7 +329,8 @@ impl Translator {
         }
     }
 
-    /// Whether a message is new and younger than the turn's first prompt. Ids are made to be compared.
+    /// Returns true for an unclosed message that is younger than the turn's first prompt. Message ids sort by their
+    /// age.
     fn is_ours(&self, id: &MessageId) -> bool {
         let is_younger = self.first.as_ref().is_some_and(|first| id.as_str() > first.as_str());
         is_younger && !self.closed.contains(id)
@@ -356,7 +353,8 @@ impl Translator {
         said
     }
 
-    /// A message is complete. With an error the step stays open: the end of the turn closes it, and says why.
+    /// Closes the step of a complete message. A step with an error stays open, so that the end of the turn closes it
+    /// with that error.
     fn close_step(&mut self, message: &AssistantMessage) -> Vec<Said> {
         let Some(step) = &mut self.step else { return Vec::new() };
         step.is_done = true;
@@ -376,7 +374,7 @@ impl Translator {
                     patch: None,
                     error: filtered.clone(),
                 };
-                // Whoever hears nothing more after this asks whether that was all.
+                // If no event follows, the status check finds out whether this was the last message.
                 said.extend([Said::Agent(finished), Said::Unsure]);
                 self.closed.insert(message.id.clone());
                 self.step = None;
@@ -389,7 +387,7 @@ impl Translator {
         said
     }
 
-    /// The step before was never completed, and another begins.
+    /// Closes a step that OpenCode never completed, because another one begins.
     fn leave_step(&mut self) -> Vec<Said> {
         let Some(mut step) = self.step.take() else { return Vec::new() };
         let mut said = agent(step.finish_texts());
@@ -415,11 +413,11 @@ impl Translator {
         if let Some(child) = &child {
             self.relate(&child.session, Some(&self.session.clone()));
         }
-        // The call says which session the child is, so there has to be one.
+        // The call names the session of the child, so the child must exist first.
         child.map(Said::Child).into_iter().chain(news).collect()
     }
 
-    /// Tells the state that was read anew as if it had just happened, without an end.
+    /// Translates the state that was read after a reconnect. It never ends the turn.
     pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Said> {
         let mut said = Vec::new();
         if let Some(step) = &mut self.step {

@@ -1,4 +1,4 @@
-//! What is sent to OpenCode, made of what Baton has.
+//! Builds the bodies of calls to OpenCode.
 
 use protocol::agent_event::{Answer, Ask};
 use protocol::config::PermissionMode;
@@ -10,10 +10,10 @@ use protocol::{MessageId, MessageWithParts, PartBody};
 
 use crate::roster::DEFAULT_MODEL;
 
-/// OpenCode's agent that changes nothing.
+/// OpenCode's agent that makes no changes.
 const PLAN: &str = "plan";
 
-/// A session with the rules of a mode.
+/// The body that creates a session with the rules of a permission mode.
 pub(super) fn session(mode: PermissionMode) -> SessionInput {
     let allow = |permission: &str| Some(vec![Rule::new(permission, "*", Action::Allow)]);
     let permission = match mode {
@@ -24,7 +24,7 @@ pub(super) fn session(mode: PermissionMode) -> SessionInput {
     SessionInput { permission, ..SessionInput::default() }
 }
 
-/// A person's prompt. Names of agents and models are OpenCode's, so Baton's own are left out.
+/// The body of a prompt. Baton's own names of agents and models are left out, because OpenCode does not know them.
 pub(super) fn prompt(
     id: MessageId,
     message: &MessageWithParts,
@@ -54,7 +54,7 @@ pub(super) fn prompt(
     }
 }
 
-/// A permission that OpenCode asks for, for the person here.
+/// Converts a permission request of OpenCode.
 pub(super) fn permission(request: &PermissionRequest) -> Ask {
     Ask::Permission {
         permission: request.permission.clone(),
@@ -65,7 +65,7 @@ pub(super) fn permission(request: &PermissionRequest) -> Ask {
     }
 }
 
-/// A question that OpenCode asks, for the person here.
+/// Converts a question of OpenCode.
 pub(super) fn question(request: &QuestionRequest) -> Ask {
     Ask::Question {
         questions: request.questions.clone(),
@@ -73,7 +73,7 @@ pub(super) fn question(request: &QuestionRequest) -> Ask {
     }
 }
 
-/// A person's answer to a permission, for OpenCode. What nobody answered is refused.
+/// Converts the user's answer to a permission request. A request without an answer is refused.
 pub(super) fn reply(answer: &Answer) -> (PermissionReply, Option<String>) {
     match answer {
         Answer::Once | Answer::Answers(_) => (PermissionReply::Once, None),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_has_its_words_and_files_and_names_that_opencode_knows() {
+    fn a_prompt_has_text_files_and_names_that_opencode_knows() {
         let plain = said("default", "build", PermissionMode::Ask);
         assert_eq!(
             plain,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_rules_of_the_session() {
+    fn a_permission_mode_becomes_rules_of_the_session() {
         let rules = |mode| to_value(session(mode)).unwrap();
         assert_eq!(rules(PermissionMode::Ask), json!({}));
         assert_eq!(rules(PermissionMode::Bypass)["permission"][0]["permission"], "*");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_answered_is_refused() {
+    fn an_unanswered_permission_is_refused() {
         assert_eq!(reply(&Answer::Withdrawn), (PermissionReply::Reject, None));
         assert_eq!(reply(&Answer::Default(PermissionReply::Once)), (PermissionReply::Once, None));
         let corrected = Answer::Rejected { message: Some("no".into()) };

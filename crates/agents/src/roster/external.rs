@@ -1,7 +1,7 @@
-//! What a runner of somebody else's agent has to say about itself.
+//! The description of an external agent.
 //!
-//! An [`External`] is a runner like any other. It is put into [`Watched`](super::Watched) before anybody sees it, so
-//! what it does to files is known and budgets hold for it, whoever wrote the agent.
+//! An [`External`] is a runner. It is always wrapped in [`Watched`](super::Watched), which records its file changes and
+//! applies budgets to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,46 +14,44 @@ use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
 use protocol::request::Rule;
 
-/// The model of every agent: whichever its own settings name.
+/// The model that every external agent has: the one that its own settings name.
 pub const DEFAULT_MODEL: &str = "default";
 
-/// How long a process that has nothing to do is kept, unless the configuration says otherwise.
+/// Default time after which an unused process is ended.
 pub const IDLE: Duration = Duration::from_mins(10);
 
-/// Somebody else's agent.
+/// An external agent.
 pub trait External: Runner {
-    /// What it is called, and what it offers.
     fn about(&self) -> &About;
 
-    /// Ends what is kept for a session that will have no more turns.
+    /// Ends the process of a session that will have no more turns.
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
         let _ = session;
         future::ready(()).boxed()
     }
 
-    /// Ends every process it has started. Turns have ended by then.
+    /// Ends every process of the agent. Called after all turns have ended.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What somebody else's agent is called, and what it offers.
+/// The names, models and abilities of an external agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Its name as a provider of models, and as an agent.
+    /// The id as a provider of models and as an agent.
     pub id: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// One sentence for the user.
     pub description: String,
-    /// Its models, as it calls them; the first is the default.
+    /// The agent's own names of its models; the first is the default.
     pub models: Vec<String>,
-    /// Whether any `provider/model` is a model of its, because it has providers of its own.
+    /// True if the agent has its own providers, so that it accepts any `provider/model`.
     pub has_providers: bool,
-    /// What works with it.
     pub abilities: Abilities,
 }
 
 impl About {
-    /// Whether it has this model.
+    /// Returns true if the agent has this model.
     pub fn knows(&self, model: &str) -> bool {
         let listed = self.models.iter().any(|known| known == model);
         listed
@@ -73,19 +71,19 @@ impl About {
     }
 }
 
-/// The program of somebody else's agent, and how it is to be used.
+/// The program of an external agent and its settings.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Its path or name, and its arguments.
+    /// The path or name of the program, and its arguments.
     pub command: Vec<String>,
-    /// Variables it gets.
+    /// Variables added to its environment.
     pub environment: BTreeMap<String, String>,
-    /// Variables it does not inherit.
+    /// Variables that it does not inherit.
     pub hidden: Vec<String>,
-    /// What it does without asking.
+    /// The actions that it may take without asking.
     pub mode: PermissionMode,
-    /// What decides before a person is asked.
+    /// The permission rules that decide before the user is asked.
     pub rules: Vec<Rule>,
-    /// How long a process that has nothing to do is kept.
+    /// Time after which an unused process is ended.
     pub idle: Duration,
 }

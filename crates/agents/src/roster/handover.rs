@@ -1,4 +1,4 @@
-//! What an agent is told that takes up a session in which somebody else has answered, or a fork: the newest part of the
+//! The text for an agent that takes over a fork or a session in which another agent has answered: the end of the
 //! conversation as text, since its own memory begins with the next prompt.
 
 use std::fmt::Write as _;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use engine::session::Turn;
 use protocol::{Message, MessageWithParts, PartBody};
 
-/// Bytes of the conversation that are told.
+/// Largest text of the conversation, in bytes.
 const MAX_TOLD: usize = 40_000;
 
-/// Characters of one part of it.
+/// Most characters of one part of it.
 const MAX_PART: usize = 4_000;
 
-/// Characters of what a tool was called with.
+/// Most characters of the input of a tool call.
 const MAX_INPUT: usize = 200;
 
 const BEFORE: &str = "You take up a conversation that you have no memory of. What was said in it so far follows as text; \
@@ -20,7 +20,7 @@ const BEFORE: &str = "You take up a conversation that you have no memory of. Wha
 const LEFT_OUT: &str = "(What was said before this is left out.)";
 const AFTER: &str = "This is the end of what was said so far. Now answer this:";
 
-/// What was said in a session before the prompt of a turn; nothing if nobody has answered anything.
+/// The conversation before the prompt of a turn, as text. None if no agent has answered yet.
 pub(super) async fn conversation(turn: &Turn) -> Option<String> {
     let mut told = 0;
     let is_enough = |message: &MessageWithParts| {
@@ -32,13 +32,13 @@ pub(super) async fn conversation(turn: &Turn) -> Option<String> {
     before.iter().any(|message| is_answer(message)).then(|| written(&before))
 }
 
-/// Whether a message says what an agent has said or done.
+/// Returns true for an assistant message with a text or a tool call.
 fn is_answer(message: &MessageWithParts) -> bool {
     let says = |body: &PartBody| matches!(body, PartBody::Text(_) | PartBody::Tool(_));
     matches!(message.info, Message::Assistant(_)) && message.parts.iter().any(|part| says(&part.body))
 }
 
-/// The newest messages, oldest first, as far as they fit.
+/// The newest messages that fit, oldest first.
 fn written(messages: &[&MessageWithParts]) -> String {
     let (mut lines, mut size) = (Vec::new(), 0);
     for message in messages.iter().rev() {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_tools_and_files_are_told() {
+    fn texts_tools_and_files_are_written() {
         let tool = json!({
             "type": "tool", "callID": "c", "tool": "read",
             "state": { "status": "running", "input": { "filePath": "a" }, "time": { "start": 1 } },

@@ -1,6 +1,6 @@
-//! The agents that are looked for, each with the program it is and how one tells whether somebody is logged in.
+//! The external agents that Baton looks for, each with its program and the signs of a login.
 //!
-//! Only facts are here. Whoever may look at files and at the environment does the looking.
+//! This module contains only data. The caller looks at files and at the environment.
 
 use protocol::agent::Abilities;
 
@@ -9,43 +9,40 @@ use crate::{acp, claude, codex, opencode};
 /// The prefix of agents that speak the Agent Client Protocol.
 pub const ACP: &str = "acp:";
 
-/// An agent that is known by name.
+/// An external agent that needs no configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Its name as a provider and as an agent.
+    /// The id as a provider and as an agent.
     pub id: &'static str,
-    /// Its name for people.
+    /// The display name.
     pub name: &'static str,
-    /// How it is talked to.
     pub kind: Kind,
-    /// The program and the arguments that make it an agent.
+    /// The program with the arguments that make it work as an agent.
     pub command: &'static [&'static str],
-    /// Its models besides the default, as it calls them.
+    /// The agent's own names of its models besides the default.
     pub models: &'static [&'static str],
-    /// What shows that somebody is logged in.
+    /// The signs of a login, any one of which is enough.
     pub logins: &'static [Login],
-    /// How to log in.
+    /// Instructions to log in.
     pub hint: &'static str,
 }
 
-/// How an agent is talked to.
+/// The protocol of an external agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Claude Code's lines.
+    /// Claude Code's lines of JSON.
     Claude,
-    /// Codex's app server.
+    /// JSON-RPC of `codex app-server`.
     Codex,
-    /// OpenCode's HTTP interface.
+    /// OpenCode's HTTP API.
     OpenCode,
     /// The Agent Client Protocol.
     Acp,
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Acp];
 
-    /// What works with it.
     pub const fn abilities(self) -> Abilities {
         match self {
             Self::Claude => claude::ABILITIES,
@@ -56,21 +53,21 @@ impl Kind {
     }
 }
 
-/// What shows that somebody is logged in.
+/// A sign that the user is logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
-    /// A variable that is not empty.
+    /// An environment variable that is not empty.
     Variable(&'static str),
     /// A file that is not empty.
     File(Place, &'static str),
 }
 
-/// Where a file is looked for.
+/// The directory of a login file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Below the home directory.
+    /// The home directory.
     Home,
-    /// In the directory that a variable names, else in one below the home directory.
+    /// The directory that a variable names, or else this directory below the home directory.
     Named(&'static str, &'static str),
 }
 
@@ -100,7 +97,7 @@ const GEMINI: &[Login] = &[
     Login::File(Place::Home, ".gemini/oauth_creds.json"),
 ];
 
-/// Every agent that is looked for.
+/// Every agent that Baton looks for.
 pub const KNOWN: [Known; 11] = [
     Known {
         id: "claude-code",
@@ -182,7 +179,7 @@ const fn acp(
     Known { id, name, kind: Kind::Acp, command, models: &[], logins, hint }
 }
 
-/// An agent that is known by this name.
+/// The known agent with this id.
 pub fn find(id: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.id == id)
 }
@@ -192,12 +189,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_tell_how_an_agent_is_talked_to_and_are_no_models_provider() {
+    fn ids_show_the_protocol_and_differ_from_model_providers() {
         let catalogue = llm::Catalogue::built_in().unwrap();
         for known in KNOWN {
             assert_eq!(known.id.starts_with(ACP), known.kind == Kind::Acp, "{}", known.id);
             assert!(!known.command.is_empty() && !known.id.contains('/'), "{}", known.id);
-            assert!(catalogue.entries().all(|entry| entry.id != known.id), "{} is somebody else's", known.id);
+            assert!(
+                catalogue.entries().all(|entry| entry.id != known.id),
+                "{} is the id of a model provider",
+                known.id
+            );
             assert_eq!(KNOWN.iter().filter(|other| other.id == known.id).count(), 1);
         }
     }

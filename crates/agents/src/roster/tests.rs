@@ -1,4 +1,4 @@
-//! Turns of other people's agents, in an engine of their own.
+//! Turns of external agents in a real engine.
 
 mod abilities;
 mod choice;

@@ -1,8 +1,8 @@
-//! A runner under supervision: snapshots around its steps, budgets, and what was said before it came.
+//! A wrapper around the runner of an external agent: snapshots around its steps, budgets, and the earlier conversation.
 //!
-//! Somebody else's agent changes files in its own process and asks nobody, so its steps are treated as commands are:
-//! the tree is compared before and after, and what nobody else has claimed is its work. Its usage is counted where it
-//! tells of it; a budget that is used up stops the agent alone, and the turn ends as `budget`.
+//! An external agent changes files in its own process without asking, so its steps are treated like commands: the tree
+//! is compared before and after, and changes that no other tool has claimed are its work. Its usage is counted where it
+//! reports it; a budget that is used up stops only the agent, and the turn ends as `budget`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::Snapshots;
 use crate::budget::Meter;
 use crate::snapshots::{Around, Changes};
 
-/// A runner whose steps are watched.
+/// A runner with snapshots around its steps and with budgets.
 #[derive(Clone)]
 pub struct Watched {
     runner: Arc<dyn External>,
@@ -30,13 +30,13 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Watches over a runner. Without snapshots what it does to files is not known.
+    /// Wraps a runner. Without snapshots its file changes are not recorded.
     pub fn new(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
         Self { runner, snapshots, budget }
     }
 
-    /// Tells an agent that begins a conversation of its own in a session that has a history (a fork, or one that
-    /// somebody else has run so far) what was said, and people that this is all it knows. Two sessions never share a
+    /// Gives the earlier messages to an agent that begins a new conversation in a session with a history (a fork, or a
+    /// session of another agent), and tells the user that the agent knows nothing else. Two sessions never share a
     /// conversation.
     async fn introduce(&self, turn: &Turn, tapped: &mut Turn) {
         let about = self.about();
@@ -109,18 +109,18 @@ impl Runner for Watched {
     }
 }
 
-/// One turn of it.
+/// The state of one turn.
 struct Watch<'a> {
     turn: &'a Turn,
     changes: Changes<'a>,
     meter: Meter<'a>,
-    /// The open step's beginning.
+    /// The state of the files at the beginning of the open step.
     around: Option<Around>,
-    /// Whether a tool ran in the open step.
+    /// True if a tool ran in the open step.
     worked: bool,
-    /// Whether a step has changed anything.
+    /// True if a step has changed files and the new diff is not published yet.
     changed: bool,
-    /// The budget that is used up.
+    /// The message of the budget that is used up.
     over: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Passes on what the runner says, with what it cannot know.
+    /// Passes on the runner's calls, with snapshots and patches added.
     async fn hear(&mut self, call: Call) {
         let call = match call {
             Call::Emit(event) => Call::Emit(self.complete(event).await),
@@ -205,7 +205,7 @@ impl Watch<'_> {
         (snapshot, patch)
     }
 
-    /// Notes whether there is nothing left to pay another step with.
+    /// Checks the budgets after a step.
     async fn afford(&mut self) {
         if let Err(error) = self.meter.look(self.turn).await {
             tracing::warn!(session = %self.turn.session.id, %error, "what subagents have used is not known");
@@ -215,7 +215,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Says what a step has changed that is left unfinished, if there is one.
+    /// Publishes the changes of a step that the runner has left unfinished.
     async fn leave(&mut self) {
         if self.around.is_none() {
             return;
@@ -229,7 +229,7 @@ impl Watch<'_> {
     }
 }
 
-/// Waits for a moment; for ever if there is none.
+/// Waits until a time, or for ever if there is none.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

@@ -339,7 +339,7 @@ impl Worker {
                     self.settle(&open, settled(&open.ask, Decision::Expired)).await?;
                     let time = std::time::Duration::from_millis(self.context().settings.question_timeout_ms);
                     let time = words::lasting(time);
-                    self.say(format!("⌛ Nobody answered within {time}, so the request was {what}.")).await?;
+                    self.say(format!("⌛ No answer came within {time}, so the request was {what}.")).await?;
                 }
             }
         }

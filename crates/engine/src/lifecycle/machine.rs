@@ -36,15 +36,9 @@ pub enum Input<P, C> {
         delivery: Delivery,
     },
     /// The run waits before it asks its model again.
-    Retrying {
-        /// Which run says so.
-        run: Run,
-    },
+    Retrying { run: Run },
     /// The wait is over.
-    Resumed {
-        /// Which run says so.
-        run: Run,
-    },
+    Resumed { run: Run },
     /// The run started a child session.
     ChildStarted { run: Run, child: C },
     /// A child's turn has ended.

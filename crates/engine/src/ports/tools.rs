@@ -48,11 +48,11 @@ pub struct ToolCall {
 /// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// For users.
+    /// The title that clients show to the user.
     pub title: Option<String>,
-    /// For the model.
+    /// The output that the model receives.
     pub text: String,
-    /// For clients.
+    /// Structured details that only clients receive.
     pub metadata: Extra,
     /// Images and documents, for the model and for users.
     pub attachments: Vec<FilePart>,

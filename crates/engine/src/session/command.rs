@@ -22,7 +22,6 @@ pub(crate) enum Command {
     /// Answer a request.
     Reply {
         kind: RequestKind,
-        /// Which.
         id: String,
         /// The user's answer.
         answer: Answer,

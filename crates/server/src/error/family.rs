@@ -20,7 +20,7 @@ use super::{Error, Fault};
 pub enum Family {
     /// `{name, data}`.
     Older,
-    /// `{_tag, …}`.
+    /// `{_tag, …}`, the body of the routes below `/api`.
     Newer,
 }
 

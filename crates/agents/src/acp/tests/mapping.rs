@@ -1,4 +1,4 @@
-//! The mapping by itself, on what the real programs have said.
+//! The translation alone, on recorded messages of real agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::recordings::{self, Line};
 use crate::acp::translate::{Activity, Translation, is_work, says};
 use crate::acp::wire::{Answered, Notice, Update};
 
-/// A turn of a recording, translated.
+/// A translated turn of a recording.
 struct Turn {
     events: Vec<AgentEvent>,
     end: Option<TurnEnd>,
@@ -52,7 +52,7 @@ fn turns(name: &str) -> Vec<Turn> {
     turns
 }
 
-/// What is said, in a few words.
+/// The texts of the text and reasoning parts, in order.
 fn texts(events: &[AgentEvent]) -> Vec<String> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
     for event in events {
@@ -72,7 +72,7 @@ fn chunk(text: &str) -> Update {
 }
 
 #[test]
-fn whatever_a_recording_begins_it_ends() {
+fn every_part_and_step_of_a_recording_ends() {
     for name in recordings::names() {
         for turn in turns(&name) {
             let (mut steps, mut open, mut tools) = (0, BTreeSet::new(), BTreeMap::new());
@@ -108,7 +108,7 @@ fn whatever_a_recording_begins_it_ends() {
 }
 
 #[test]
-fn a_model_that_is_asked_three_times_makes_three_steps() {
+fn three_model_calls_make_three_steps() {
     for name in ["opencode_read_edit", "claude_read_edit", "codex_read_edit"] {
         let turn = turns(name).remove(0);
         let reasons: Vec<Finish> = turn
@@ -148,16 +148,16 @@ fn a_model_that_is_asked_three_times_makes_three_steps() {
 }
 
 #[test]
-fn a_failure_that_looks_like_success_is_a_failure() {
+fn an_error_before_a_successful_answer_fails_the_turn() {
     let turn = turns("codex_err400").remove(0);
     let Some(TurnEnd::Error(error)) = turn.end else { panic!("{:?}", turn.end) };
     assert_eq!(error.message(), "mock 400");
-    // The error is no part of the answer.
+    // The error is not part of the answer.
     assert_eq!(texts(&turn.events), Vec::<String>::new());
 }
 
 #[test]
-fn a_retry_is_told_and_ends_with_the_next_sign_of_life() {
+fn a_retry_ends_with_the_next_update() {
     let turn = turns("codex_retry").remove(0);
     let told: Vec<String> = turn
         .events
@@ -174,7 +174,7 @@ fn a_retry_is_told_and_ends_with_the_next_sign_of_life() {
 }
 
 #[test]
-fn what_was_used_is_told_once() {
+fn token_usage_is_counted_once() {
     let turn = turns("claude_read_edit").remove(0);
     let used: Vec<(u64, u64, f64)> = turn
         .events
@@ -190,7 +190,7 @@ fn what_was_used_is_told_once() {
 }
 
 #[test]
-fn the_cost_of_a_turn_is_what_it_added() {
+fn the_cost_of_a_turn_is_the_increase_of_the_total() {
     let usage = |amount: f64| {
         update(
             &json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": amount, "currency": "USD" } }),
@@ -210,7 +210,7 @@ fn the_cost_of_a_turn_is_what_it_added() {
     };
     assert!((cost(0.5, &[0.6, 0.75]) - 0.25).abs() < 1e-9);
     assert!((cost(0.5, &[]) - 0.0).abs() < 1e-9);
-    // The agent was started again and has begun to count anew.
+    // The agent was restarted and counts from zero again.
     assert!((cost(0.5, &[0.1, 0.3]) - 0.3).abs() < 1e-9);
 }
 
@@ -230,23 +230,23 @@ fn a_field_that_is_absent_has_not_changed() {
     };
     assert_eq!((tool.as_str(), title.as_deref()), ("bash", Some("List")));
     assert_eq!(input["command"], "ls -l .");
-    // What is known is not told again.
+    // An update without changes emits nothing.
     let same = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress" });
     assert_eq!(translation.update(update(&same), 0), []);
     let done = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed", "rawOutput": "a\nb" });
     let events = translation.update(update(&done), 0);
     let Some(AgentEvent::ToolCompleted { output, title, .. }) = events.last() else { panic!("{events:?}") };
     assert_eq!((output.as_str(), title.as_str()), ("a\nb", "List"));
-    // It is over, whatever is said about it now.
+    // Updates after the end of a call are ignored.
     let late = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress", "title": "x" });
     assert_eq!(translation.update(update(&late), 0), []);
-    // One that nobody has heard of is somebody else's.
+    // An update about an unknown call belongs to an earlier turn.
     let stray = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "2", "status": "completed" });
     assert_eq!(translation.update(update(&stray), 0), []);
 }
 
 #[test]
-fn plans_and_the_lists_of_tools_are_todos() {
+fn plans_and_todo_tools_update_the_todos() {
     let plan = json!({ "sessionUpdate": "plan", "entries": [
         { "content": "look", "priority": "high", "status": "completed" }, { "content": "leap" },
     ] });
@@ -264,7 +264,7 @@ fn plans_and_the_lists_of_tools_are_todos() {
 }
 
 #[test]
-fn a_refusal_blocks_unless_the_agent_goes_on() {
+fn a_refusal_blocks_unless_the_agent_continues() {
     let refused = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "kind": "execute", "status": "failed" });
     let answered = Answered::read(json!({ "stopReason": "end_turn" })).unwrap();
     let mut translation = Translation::default();
@@ -279,7 +279,7 @@ fn a_refusal_blocks_unless_the_agent_goes_on() {
 }
 
 #[test]
-fn every_reason_to_stop_is_an_end() {
+fn every_stop_reason_maps_to_an_end() {
     let end = |reason: &str| {
         let answered = Answered::read(json!({ "stopReason": reason })).unwrap();
         Translation::default().answered(&answered).1
@@ -293,7 +293,7 @@ fn every_reason_to_stop_is_an_end() {
 }
 
 #[test]
-fn work_is_told_from_news_about_the_agent() {
+fn work_is_distinguished_from_descriptions_of_the_agent() {
     let info = |kind: &str| {
         update(
             &json!({ "sessionUpdate": "session_info_update", "_meta": { "codex": { "threadStatus": { "type": kind } } } }),

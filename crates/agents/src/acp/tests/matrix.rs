@@ -1,5 +1,5 @@
-//! Agents that misbehave in every way that could be thought of. Each turn ends exactly once, in time, with a sentence
-//! that says what happened, and nothing is left of the program.
+//! Agents that misbehave. Each turn ends exactly once and before its deadline, with an error that names the cause, and
+//! no process is left running.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::roster::External as _;
 struct Case {
     name: &'static str,
     script: &'static str,
-    /// When a person stops the turn.
+    /// The moment at which the user aborts the turn.
     stop: Stop,
     person: Person,
-    /// How the turns end.
+    /// The expected ends of the turns.
     ends: &'static [EndReason],
-    /// What people are told.
+    /// A part of the expected error text.
     says: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Never,
-    /// Once something was said.
+    /// After the first text delta.
     Speaking,
-    /// Once something was asked.
+    /// After the first permission request.
     Asking,
-    /// Once its program runs.
+    /// After the step has started.
     Starting,
 }
 
@@ -52,7 +52,7 @@ const fn stopped(name: &'static str, stop: Stop, script: &'static str) -> Case {
 }
 
 const CASES: &[Case] = &[
-    // Before there is a session.
+    // The agent misbehaves before it has opened a session.
     case("exits at once", "exit 0", FAILED, "exited with code 0"),
     case(
         "exits with its reason on stderr",
@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
         "greets with nonsense",
         r#"hear; answer 1 '"hello"'; stay"#,
         FAILED,
-        "gave no sensible answer to initialize",
+        "gave an invalid answer to initialize",
     ),
     case(
         "writes a banner first",
@@ -96,14 +96,14 @@ const CASES: &[Case] = &[
         FAILED,
         "needs a login",
     ),
-    case("does not name its session", "greet; hear; answer 2 '{}'; stay", FAILED, "did not name it"),
+    case("does not name its session", "greet; hear; answer 2 '{}'; stay", FAILED, "without a session id"),
     case(
         "asks for something before there is a session",
         r#"greet; ask a fs/read_text_file '{"path":"README.md"}'; hear; hear; answer 2 '{"sessionId":"s1"}'; hear; finish; stay"#,
         DONE,
         "",
     ),
-    // While it answers.
+    // The agent misbehaves while it answers.
     case("exits without a word", "begin; exit 0", FAILED, "exited with code 0"),
     case(
         "exits in the middle of a line",
@@ -164,13 +164,13 @@ const CASES: &[Case] = &[
     ),
     case("writes empty lines", "begin; echo; echo; say hi; finish; stay", DONE, ""),
     case(
-        "tells of things nobody knows",
+        "sends unknown updates and notifications",
         r#"begin; update '{"sessionUpdate":"confetti"}'; update '{}'; echo '{"jsonrpc":"2.0","method":"_x/y"}'; say hi; finish; stay"#,
         DONE,
         "",
     ),
     case(
-        "asks for things nobody offers",
+        "calls an unknown method",
         r#"begin; ask a dance/now '{}'; hear; case "$heard" in *-32601*) say refused;; esac; finish; stay"#,
         DONE,
         "",
@@ -182,7 +182,7 @@ const CASES: &[Case] = &[
         "",
     ),
     case(
-        "asks twice under one name",
+        "asks twice with one id",
         r#"begin; ask a fs/read_text_file '{"path":"README.md"}'; ask a fs/read_text_file '{"path":"README.md"}'; hear; finish; stay"#,
         DONE,
         "",
@@ -200,13 +200,13 @@ const CASES: &[Case] = &[
         "",
     ),
     case(
-        "speaks of another session",
+        "sends updates of another session",
         r#"begin; printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s2","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not mine"}}}}\n'; finish; stay"#,
         DONE,
         "",
     ),
     case(
-        "answers what nobody asked",
+        "answers requests that were not sent",
         r#"begin; answer 99 '{}'; answer '"x"' '{}'; say hi; finish; stay"#,
         DONE,
         "",
@@ -221,9 +221,9 @@ const CASES: &[Case] = &[
         "gives an unknown reason",
         r#"begin; answer 3 '{"stopReason":"bored"}'; stay"#,
         FAILED,
-        "for a reason that is not known here",
+        "for an unknown reason",
     ),
-    case("gives no reason", "begin; answer 3 '{}'; stay", FAILED, "gave no sensible answer to a prompt"),
+    case("gives no reason", "begin; answer 3 '{}'; stay", FAILED, "gave an invalid answer to a prompt"),
     case(
         "says it was stopped",
         r#"begin; answer 3 '{"stopReason":"cancelled"}'; stay"#,
@@ -257,16 +257,16 @@ const CASES: &[Case] = &[
         &[EndReason::Completed, EndReason::Completed],
         "",
     ),
-    // Nobody answers.
+    // The user does not answer.
     Case {
-        name: "asks somebody who sleeps",
+        name: "asks a user who does not answer",
         script: r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"t1","kind":"execute","title":"make"},"options":[{"optionId":"no","kind":"reject_once"}]}'; hear; tooled t1 failed; finish; stay"#,
         stop: Stop::Never,
         person: Person::Sleeps,
         ends: &[EndReason::Blocked],
         says: "",
     },
-    // Somebody stops it.
+    // The user aborts the turn.
     stopped(
         "stops when it is told",
         Stop::Speaking,
@@ -279,10 +279,10 @@ const CASES: &[Case] = &[
         Stop::Speaking,
         "begin; say hi; hear; finish; say more; say more; stay",
     ),
-    stopped("does not listen", Stop::Speaking, "begin; say hi; hang"),
-    stopped("does not mind being ended", Stop::Speaking, "trap '' TERM; begin; say hi; hang"),
+    stopped("ignores the cancellation", Stop::Speaking, "begin; say hi; hang"),
+    stopped("ignores SIGTERM", Stop::Speaking, "trap '' TERM; begin; say hi; hang"),
     stopped(
-        "has a child that does not mind either",
+        "has a child that ignores SIGTERM",
         Stop::Speaking,
         "begin; (trap '' TERM; setsid sleep 600 & echo $! >> .pids; wait) & say hi; wait",
     ),
@@ -340,7 +340,7 @@ fn reached(stop: Stop, body: &EventBody) -> bool {
     }
 }
 
-/// Some of the cases, several at once: they mostly wait.
+/// Runs the cases, several at once because they mostly wait.
 async fn run_all(cases: &[Case]) {
     for cases in cases.chunks(6) {
         for world in futures::future::join_all(cases.iter().map(run)).await {
@@ -367,7 +367,7 @@ async fn an_agent_that_misbehaves_while_it_answers_ends_its_turn_once() {
 }
 
 #[tokio::test]
-async fn an_agent_that_makes_no_sense_ends_its_turn_once() {
+async fn an_agent_that_sends_invalid_messages_ends_its_turn_once() {
     run_all(&CASES[34..54]).await;
 }
 
@@ -377,7 +377,7 @@ async fn an_agent_that_is_stopped_ends_its_turn_once() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn the_error_names_a_missing_program() {
     let mut world = World::new(options(&["/nonexistent/agent".to_owned()])).await;
     let session = world.turn(Person::Agrees).await;
     assert_eq!(world.ends(&session), FAILED);

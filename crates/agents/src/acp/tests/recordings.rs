@@ -1,5 +1,5 @@
-//! What real agents have said: OpenCode 1.18.33, claude-agent-acp 0.49.0 and codex-acp 2.6.0, shortened where they list
-//! models and commands.
+//! Recordings of real agents: OpenCode 1.18.33, claude-agent-acp 0.49.0 and codex-acp 2.6.0. The lists of models and
+//! commands are shortened.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 /// A line of a recording.
 pub(super) enum Line {
-    /// To the agent.
+    /// A message to the agent.
     In(Value),
-    /// From the agent.
+    /// A message from the agent.
     Out(Value),
 }
 
@@ -17,7 +17,7 @@ fn directory() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/acp/tests/recordings"))
 }
 
-/// All recordings.
+/// The names of all recordings.
 pub(super) fn names() -> Vec<String> {
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()
@@ -28,7 +28,7 @@ pub(super) fn names() -> Vec<String> {
     names
 }
 
-/// A recording.
+/// The lines of a recording.
 pub(super) fn read(name: &str) -> Vec<Line> {
     let text = std::fs::read_to_string(directory().join(name).with_extension("jsonl")).unwrap();
     let line = |line: &str| {

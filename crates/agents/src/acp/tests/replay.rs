@@ -1,4 +1,4 @@
-//! What real agents were recorded doing, done again by a program in front of the real engine: what clients see of it.
+//! Replays recordings of real agents against the real engine, and compares the published events with snapshots.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::recordings::{self, Line};
 use super::world::{Person, World, options};
 use crate::roster::External as _;
 
-/// A recording as a program does it again: lines to say, and places where it waits to be told something.
+/// A recording as input for the player: lines to write, and marks where the player waits for a line.
 struct Script {
     lines: String,
     prompts: usize,
-    /// The words that are said before the first turn is stopped, if it is.
+    /// The text that the agent writes before the first turn is aborted. None if the recording contains no abort.
     stopped_after: Option<String>,
 }
 
-/// Makes a script of a recording. Our requests have other numbers, and the modes that were chosen are not.
+/// Makes a script of a recording. It renumbers Baton's requests and leaves out the requests that choose a mode.
 fn script(name: &str) -> Script {
     let mut script = Script { lines: String::new(), prompts: 0, stopped_after: None };
     let (mut next, mut skipped, mut said) = (1, Vec::new(), String::new());
@@ -67,7 +67,7 @@ fn script(name: &str) -> Script {
                 writeln!(script.lines, "{message}").unwrap();
                 if ours && (message["result"].get("stopReason").is_some() || message.get("error").is_some()) {
                     open -= 1;
-                    // A prompt that was sent while another was open is sent when that is answered.
+                    // A prompt that the recording sends early is sent after the answer to the open one.
                     if early > 0 {
                         (open, early) = (open + 1, early - 1);
                         script.lines.push_str("<\n");
@@ -79,7 +79,7 @@ fn script(name: &str) -> Script {
     script
 }
 
-/// A program that says lines, and waits to be told something where there is a `<`.
+/// A program that writes the lines of a script, and reads one line for each `<`.
 const PLAYER: &str = r#"
 exec 3<&0
 while IFS= read -r line; do
@@ -94,7 +94,7 @@ async fn play(name: &str) -> (World, Session) {
     std::fs::write(lines.path(), &script.lines).unwrap();
     let path = lines.path().to_str().unwrap();
     let mut options = options(&["/bin/bash", "-c", PLAYER, "player", path].map(str::to_owned));
-    // A program that is slow because the machine is does what it is told all the same.
+    // Generous deadlines, so that a slow machine does not change the outcome.
     options.agent.patience.interrupt = Duration::from_secs(20);
     let limits = Limits { runner_grace: Duration::from_secs(30), ..Limits::default() };
     let mut world = World::bounded(options, limits).await;
@@ -110,7 +110,7 @@ async fn play(name: &str) -> (World, Session) {
     (world, session)
 }
 
-/// Stops the turn when so much has been said, and the tools that follow run.
+/// Aborts the turn after the text `said` and the start of the tool that follows it.
 async fn stop(world: &mut World, session: &Session, said: &str) {
     let (mut heard, mut running) = (String::new(), false);
     loop {
@@ -119,7 +119,7 @@ async fn stop(world: &mut World, session: &Session, said: &str) {
             EventBody::PartUpdated(it) => running |= is_running(&it.part),
             _ => {}
         }
-        // A tool is the last thing that is heard of a turn that has one.
+        // If the turn has a tool, the start of the tool is the last event before the abort.
         if heard == said && (running || !said.contains("command")) {
             break;
         }
@@ -132,7 +132,7 @@ fn is_running(part: &Part) -> bool {
     matches!(&part.body, PartBody::Tool(tool) if matches!(&tool.state, ToolState::Running(it) if !it.input.is_empty()))
 }
 
-/// What was published, in short words.
+/// The published events, one short line each.
 fn story(world: &World, session: &Session) -> String {
     let (mut story, mut deltas) = (String::new(), 0);
     for event in world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id)) {
@@ -212,11 +212,11 @@ fn part(part: &Part) -> String {
     }
 }
 
-/// A recording leaves every client with one idle for each turn, everything closed, and the same story every time.
+/// Each recording publishes one idle for each turn, closes every part, and always publishes the same events.
 #[tokio::test]
-async fn recordings_are_told_as_opencode_would_tell_them() {
+async fn recordings_publish_the_events_of_opencode() {
     let names = recordings::names();
-    // Several at once: they mostly wait for their programs.
+    // Several at once, because they mostly wait for their programs.
     for names in names.chunks(6) {
         let plays = names.iter().map(|name| async move { (name, play(name).await) });
         for (name, (world, session)) in futures::future::join_all(plays).await {

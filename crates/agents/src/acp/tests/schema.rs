@@ -1,5 +1,4 @@
-//! The official schema and the real programs: what of what they were recorded saying its types do not know, and what
-//! we say in them.
+//! Compares recorded messages of real agents, and Baton's own messages, with the official schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,13 +19,13 @@ use super::world::{Person, World, options};
 use crate::acp::{mend, outgoing, wire};
 use crate::roster::External as _;
 
-/// A message after it was read and written by the schema's types, as they are and without mending.
+/// Decodes a message with the schema's types, without mending, and encodes it again.
 fn again<T: DeserializeOwned + Serialize>(message: &Value) -> Result<Value, String> {
     let read: T = serde_json::from_value(message.clone()).map_err(|error| error.to_string())?;
     Ok(json!(read))
 }
 
-/// What the schema makes of a message; nothing if it has no type for it.
+/// Decodes and encodes a message by its method. None if the schema has no type for it.
 fn read(method: &str, part: &str, message: &Value) -> Option<Result<Value, String>> {
     Some(match (method, part) {
         ("initialize", "params") => again::<InitializeRequest>(message),
@@ -47,7 +46,7 @@ fn read(method: &str, part: &str, message: &Value) -> Option<Result<Value, Strin
     })
 }
 
-/// The places in a message that are lost on the way. Absent, empty and null are the same to the schema.
+/// Collects the paths of values that are lost by decoding. Absent, empty and null count as equal.
 fn lost(before: &Value, after: &Value, place: &str, places: &mut BTreeSet<String>) {
     match (before, after) {
         (Value::Object(fields), _) => {
@@ -63,7 +62,7 @@ fn lost(before: &Value, after: &Value, place: &str, places: &mut BTreeSet<String
         (Value::Null, _) => {}
         (before, after)
             if before == after || before.as_f64().is_some_and(|it| after.as_f64() == Some(it)) => {}
-        // What it says by default it does not say.
+        // The schema does not write default values.
         (Value::String(word), Value::Null) if place.ends_with("status") && word == "pending" => {}
         (Value::String(word), Value::Null) if place.ends_with("kind") && word == "other" => {}
         _ => {
@@ -72,10 +71,10 @@ fn lost(before: &Value, after: &Value, place: &str, places: &mut BTreeSet<String
     }
 }
 
-/// Which frames of which agent the schema's types cannot read, or not all of. Whatever is listed here is why something
-/// is ours in [`wire`] or mended in [`mend`].
+/// Lists the recorded messages that the schema's types cannot decode completely. Each entry is the reason for a type in
+/// [`wire`] or a repair in [`mend`].
 #[test]
-fn what_the_schema_does_not_know_of_real_agents_is_listed() {
+fn recorded_messages_beyond_the_schema_match_the_list() {
     let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut frames = 0;
     for name in recordings::names() {
@@ -120,7 +119,7 @@ fn what_the_schema_does_not_know_of_real_agents_is_listed() {
     insta::assert_snapshot!("schema_gaps", text);
 }
 
-/// Whatever real agents ask and tell is understood, and mending changes nothing about it.
+/// Baton decodes every recorded request and update, and mending does not change any of them.
 #[test]
 fn real_agents_need_no_mending() {
     for name in recordings::names() {
@@ -146,7 +145,7 @@ fn real_agents_need_no_mending() {
 }
 
 #[test]
-fn agents_are_asked_and_told_in_the_words_of_the_protocol() {
+fn requests_and_notifications_match_the_schema() {
     let servers = || {
         let local = McpServerStdio::new("files", "serve").args(vec!["-v".to_owned()]);
         let remote =
@@ -175,7 +174,7 @@ fn agents_are_asked_and_told_in_the_words_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn agents_are_answered_in_the_words_of_the_protocol() {
+async fn answers_match_the_schema() {
     let text = r#"begin
         of() { ask "$1" "$2" '{"sessionId":"s1","terminalId":"terminal-1"}'; hear; }
         ask permission session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"t1","kind":"execute","title":"make"},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"}]}'; hear

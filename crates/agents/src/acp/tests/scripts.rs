@@ -1,10 +1,10 @@
-//! Programs that behave like agents, or not at all: scripts for a shell, which answers in the order it is asked. The ids
-//! of our requests count from 1: `initialize`, `session/new`, then prompts.
+//! Shell scripts that play well-behaved and misbehaving agents. They answer in the order of the requests. The ids of
+//! Baton's requests count from 1: `initialize`, `session/new`, then prompts.
 
-/// What scripts are made of.
+/// The shell functions that scripts are made of.
 const WORDS: &str = r#"
 echo $$ >> .pids
-# Waits for the next thing it is told, and notes it.
+# Reads the next message and records it.
 hear() { IFS= read -r heard || exit 0; printf '%s\n' "$heard" >> .heard; }
 # Answers the request with this id.
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
@@ -18,14 +18,14 @@ greet() { hear; answer 1 '{"protocolVersion":1,"agentCapabilities":{"loadSession
 open() { hear; answer 2 '{"sessionId":"s1"}'; }
 begin() { greet; open; hear; }
 finish() { answer "${1:-3}" '{"stopReason":"end_turn"}'; }
-# Waits until the test has seen what was said so far.
+# Waits until the test has seen the output so far.
 ready() { until [ -e .go ]; do sleep 0.02; done; }
-# Does nothing until it is left.
+# Does nothing until its input is closed.
 stay() { while IFS= read -r _; do :; done; }
 hang() { sleep 600 & echo $! >> .pids; wait; }
 "#;
 
-/// A command that runs a script made of these words.
+/// A command that runs a script made of these functions.
 pub(super) fn script(text: &str) -> Vec<String> {
     vec!["/bin/bash".to_owned(), "-c".to_owned(), format!("{WORDS}\n{text}")]
 }

@@ -1,4 +1,4 @@
-//! What works with an agent: permissions, questions, files, commands, models, and going on later.
+//! Turns of a well-behaved agent: permissions, questions, files, commands, models and resumption.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::scripts::script;
 use super::world::{Person, World, lives, options};
 use crate::roster::External as _;
 
-/// Asks whether something may be done, in a shell's words.
+/// A shell function that sends a permission request and reads the answer.
 const MAY: &str = r#"may() { ask "$1" session/request_permission "{\"sessionId\":\"s1\",\"toolCall\":{\"toolCallId\":\"$1\",\"kind\":\"execute\",\"title\":\"Run\",\"rawInput\":{\"command\":\"$2\"}},\"options\":[{\"optionId\":\"for-ever\",\"kind\":\"allow_always\"},{\"optionId\":\"now\",\"kind\":\"allow_once\"},{\"optionId\":\"never\",\"kind\":\"reject_once\"}]}"; hear; }"#;
 
 async fn world(text: &str) -> World {
@@ -38,7 +38,7 @@ fn option(answer: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn a_permission_is_answered_by_the_name_of_the_option() {
+async fn a_permission_is_answered_with_the_id_of_the_option() {
     let mut world = world("begin; may a 'make test'; tooled a completed; say ran; finish; stay").await;
     let session = world.turn(Person::Agrees).await;
     assert_eq!(asked(&world), [("bash".to_owned(), vec!["make test".to_owned()])]);
@@ -50,10 +50,10 @@ async fn a_permission_is_answered_by_the_name_of_the_option() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_good_is_remembered_here() {
+async fn permanent_approvals_are_kept_by_baton() {
     let mut world = world("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
     let session = world.turn(Person::AlwaysAgrees).await;
-    // The agent is told nothing for good: it might mean more by it.
+    // The agent never gets a permanent permission, because it may mean more by it than Baton does.
     assert_eq!((option(&world.answered("a")), option(&world.answered("b"))), (&json!("now"), &json!("now")));
     assert_eq!(asked(&world).len(), 1, "{:?}", asked(&world));
     assert_eq!(world.ends(&session), [EndReason::Completed]);
@@ -70,10 +70,10 @@ async fn a_refusal_blocks_the_turn_if_the_agent_gives_up() {
 }
 
 #[tokio::test]
-async fn rules_decide_without_asking_anybody() {
+async fn rules_decide_without_asking_the_user() {
     let text = format!("{MAY}\nbegin; may a 'ls -l'; may b 'rm -r x'; say ok; finish; stay");
     let mut options = options(&script(&text));
-    // The built-in rules allow `ls` in a sandbox only, which an agent that runs it by itself cannot have.
+    // The built-in rules allow `ls` only in a sandbox, and Baton cannot sandbox a command that the agent runs itself.
     options.agent.program.rules.push(Rule::new("bash", "ls *", Action::Allow));
     options.agent.program.rules.push(Rule::new("bash", "rm *", Action::Deny));
     let mut world = World::new(options).await;
@@ -88,7 +88,7 @@ async fn rules_decide_without_asking_anybody() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_thought_of_is_asked_about() {
+async fn a_call_of_an_unknown_kind_is_asked_about() {
     let text = r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"a","kind":"switch_mode","title":"Ready to code?","name":"exit_plan"},"options":[{"optionId":"go","kind":"allow_once"}]}'; hear; finish; stay"#;
     let mut world = world(text).await;
     world.turn(Person::Agrees).await;
@@ -132,7 +132,7 @@ async fn files_outside_of_the_project_are_asked_about() {
 }
 
 #[tokio::test]
-async fn what_was_permitted_is_not_asked_about_again_when_it_is_done_through_us() {
+async fn a_permitted_call_is_not_asked_about_again_when_baton_executes_it() {
     let text = r#"begin; may a 'make it'
         ask b terminal/create '{"sessionId":"s1","command":"make it"}'; hear
         ask c terminal/wait_for_exit '{"sessionId":"s1","terminalId":"terminal-1"}'; hear; finish; stay"#;
@@ -215,7 +215,7 @@ async fn turns_share_a_program() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_after_the_server_was_killed() {
+async fn a_conversation_resumes_after_a_server_crash() {
     let text = r#"
         if [ -e .again ]; then
           hear; answer 1 '{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}'
@@ -231,7 +231,7 @@ async fn a_conversation_goes_on_after_the_server_was_killed() {
     world.until_idle(&session, Person::Agrees).await;
     let load = &world.heard()[4];
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("s1")));
-    // What it repeats of the conversation is not said again.
+    // The messages that the agent replays are not shown again.
     let said = world.said(&session).await;
     assert!(said.contains("back") && !said.contains("what was said before"), "{said}");
     assert_eq!(world.ends(&session), [EndReason::Completed]);
@@ -240,7 +240,7 @@ async fn a_conversation_goes_on_after_the_server_was_killed() {
 }
 
 #[tokio::test]
-async fn an_agent_that_has_forgotten_begins_anew_and_people_are_told() {
+async fn a_lost_conversation_begins_anew_and_the_user_is_told() {
     let text = r#"
         if [ -e .again ]; then greet; hear; refuse 2 -32602 'unknown session'; hear; answer 3 '{"sessionId":"s2"}'; hear; answer 4 '{"stopReason":"end_turn"}'; stay; fi
         touch .again; begin; finish; exit 0"#;
@@ -292,7 +292,7 @@ async fn an_agent_that_begins_by_itself_gets_a_turn() {
 }
 
 #[tokio::test]
-async fn a_prompt_ends_what_an_agent_does_by_itself() {
+async fn a_prompt_ends_a_turn_that_the_agent_began_by_itself() {
     let mut world = world("begin; say one; finish; ready; say two; hear; say three; finish 4; stay").await;
     let session = world.turn(Person::Agrees).await;
     world.go();
@@ -331,7 +331,7 @@ async fn a_model_is_chosen_if_the_agent_has_it() {
 }
 
 #[tokio::test]
-async fn an_agent_learns_what_it_can_ask_for() {
+async fn initialize_announces_the_capabilities_of_baton() {
     let mut world = world("begin; finish; stay").await;
     world.turn(Person::Agrees).await;
     let heard = world.heard();

@@ -1,5 +1,5 @@
-//! A world for tests: a project in a temporary directory, an engine around one agent whose program is a script, and
-//! somebody who watches and answers.
+//! The test harness: a project in a temporary directory, an engine around one agent whose program is a script, and a
+//! simulated user who reads the events and answers requests.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -26,7 +26,7 @@ pub(super) use crate::onlooker::{Person, lives};
 use crate::published::Published;
 use crate::roster::{About, External as _, Program};
 
-/// What the agent is called.
+/// The id of the agent.
 pub(super) const AGENT: &str = "acp:fake";
 
 struct OneRunner(Driver<Acp>);
@@ -62,7 +62,7 @@ impl DerefMut for World {
     }
 }
 
-/// How an agent is run in tests, unless a test says otherwise: what takes long in the world takes a moment here.
+/// The default settings of an agent in tests, with short timeouts.
 pub(super) fn options(command: &[String]) -> Options {
     let about = About {
         id: AGENT.to_owned(),
@@ -108,7 +108,7 @@ impl World {
         Self::on(project, options, memory, bus, limits).await
     }
 
-    /// The server is killed and started again.
+    /// Simulates a crash and a restart of the server.
     pub(super) async fn restart(self, options: Options) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
@@ -149,7 +149,7 @@ impl World {
         Self { onlooker: Onlooker::new(made, project, published), acp, memory, limits }
     }
 
-    /// Everything that was said.
+    /// The texts of all answers.
     pub(super) async fn said(&self, session: &Session) -> String {
         let parts = self.messages(session).await.into_iter().skip(1).flat_map(|message| message.parts);
         let texts = parts.filter_map(|part| match part.body {
@@ -159,19 +159,19 @@ impl World {
         texts.collect::<Vec<_>>().join("|")
     }
 
-    /// Lets an agent go on that waits to be `ready`.
+    /// Releases a script that waits in `ready`.
     pub(super) fn go(&self) {
         std::fs::write(self.project.path().join(".go"), "").unwrap();
     }
 
-    /// What the agent's requests were answered with.
+    /// The answer to a request of the agent.
     pub(super) fn answered(&self, id: &str) -> serde_json::Value {
         let heard = self.heard();
         let answer = heard.iter().find(|message| message["id"] == id && message.get("method").is_none());
         answer.unwrap_or_else(|| panic!("{id} was not answered: {heard:#?}")).clone()
     }
 
-    /// The processes that scripts have noted are all gone.
+    /// Asserts that every process that a script has recorded is gone.
     pub(super) fn assert_nothing_is_left(&self) {
         assert_gone(&self.noted(".pids").unwrap_or_default());
     }

@@ -1,4 +1,4 @@
-//! Subagents as child sessions: what each says is in its own, and each is idle once.
+//! Subagents as child sessions: each has its own messages and is idle exactly once.
 
 use protocol::EndReason::{self, Aborted, Blocked, Completed, Error};
 use protocol::{EventBody, PartBody, Session, SessionStatus, ToolState};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::*;
 use crate::external::world::Person;
 
-/// What a fake can say about subagents. Each is named after the call that started it.
+/// Shell functions that write messages about subagents. Each subagent is named after the call that started it.
 const SUBAGENTS: &str = r#"
 agent() {
     say '{"type":"assistant","parent_tool_use_id":'"${4:-null}"',"message":{"id":"'"$1"'","content":[{"type":"tool_use","id":"'"$2"'","name":"Agent","input":{"description":"'"$3"'","prompt":"Do '"$3"'","subagent_type":"general"}}]}}'
@@ -39,7 +39,7 @@ fn scene(acts: &str) -> Fake {
     script(&format!("{SUBAGENTS}\n{acts}"))
 }
 
-/// A session and those below it, by their titles.
+/// A session and its descendants, in the order of their titles.
 async fn family(world: &World, session: &Session) -> Vec<Session> {
     let (mut found, mut next) = (Vec::new(), vec![session.clone()]);
     while let Some(session) = next.pop() {
@@ -51,7 +51,7 @@ async fn family(world: &World, session: &Session) -> Vec<Session> {
     found
 }
 
-/// How the turns of a session ended, as clients were told.
+/// The published ends of a session's turns.
 fn ends(world: &World, session: &Session) -> Vec<EndReason> {
     let told = world.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => match &it.status {
@@ -63,7 +63,7 @@ fn ends(world: &World, session: &Session) -> Vec<EndReason> {
     told.collect()
 }
 
-/// Fails unless every session was idle once and every part is closed; tells how each of the turns ended.
+/// Asserts that every session was idle once and that every part is closed. Returns the ends of the turns.
 async fn settled(world: &World, session: &Session) -> Vec<EndReason> {
     let mut found = Vec::new();
     for session in family(world, session).await {
@@ -76,7 +76,7 @@ async fn settled(world: &World, session: &Session) -> Vec<EndReason> {
     found
 }
 
-/// The stories of a whole family.
+/// The published events of a session and its descendants.
 async fn stories(world: &World, session: &Session) -> String {
     let mut told = String::new();
     for session in family(world, session).await {
@@ -86,7 +86,7 @@ async fn stories(world: &World, session: &Session) -> String {
     told
 }
 
-/// The sessions that the calls of a session name.
+/// The ids of the child sessions in the metadata of a session's tool calls.
 async fn named(world: &World, session: &Session) -> Vec<Value> {
     let parts = world.messages(session).await.into_iter().flat_map(|message| message.parts);
     parts
@@ -101,7 +101,7 @@ async fn named(world: &World, session: &Session) -> Vec<Value> {
         .collect()
 }
 
-/// Plays a scene to its end.
+/// Runs a script to the end of its turn.
 async fn play(acts: &str, person: Person) -> (World, Session, EndReason) {
     let fake = scene(acts);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
@@ -141,8 +141,8 @@ async fn subagents_of_subagents_are_children_of_children() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_wants_is_asked_in_its_session() {
-    // Before the call is known, as soon as it is, and without a word about who wants it.
+async fn a_permission_request_of_a_subagent_appears_in_its_session() {
+    // The request arrives before the call, after the call, and without the name of the subagent.
     for wish in ["wants r1 a c1; calls a s1 c1", "calls a s1 c1; wants r1 a c1", "calls a s1 c1; may r1 c1"] {
         let acts = format!(
             "begin; open m1; agent m1 a one; started a; {wish}; hear allow; returns c1 made '\"a\"'
@@ -158,7 +158,7 @@ async fn what_a_subagent_wants_is_asked_in_its_session() {
 }
 
 #[tokio::test]
-async fn a_no_ends_the_subagent_that_wanted_it() {
+async fn a_refusal_ends_the_subagent_that_asked() {
     let begun = "begin; open m1; agent m1 a one; started a; calls a s1 c1; wants r1 a c1; hear deny; ";
     for (then, end) in [
         ("fails a stopped; speak m2 sorry; finish; linger", Completed),
@@ -185,7 +185,7 @@ async fn a_subagent_in_the_background_keeps_the_session_busy() {
 }
 
 #[tokio::test]
-async fn a_subagent_in_the_background_that_nobody_is_told_about_is_not_waited_for() {
+async fn a_missing_task_notification_does_not_hold_the_turn_open() {
     let acts =
         "begin; open m1; agent m1 a one; started a; launched a; finish; says a s1 bye; ended a; linger";
     let fake = scene(acts);
@@ -199,10 +199,10 @@ async fn a_subagent_in_the_background_that_nobody_is_told_about_is_not_waited_fo
 }
 
 #[tokio::test]
-async fn subagents_that_do_not_end_end_with_the_turn() {
+async fn subagents_without_a_result_end_with_the_turn() {
     let begun = "begin; open m1; agent m1 a one; started a; says a s1 hello; ";
     for (then, ended) in [
-        // The agent goes on without a result, fails, or dies.
+        // The agent continues without a result, fails, or exits.
         ("speak m2 anyway; finish; linger", [Completed, Error]),
         (
             "say '{\"type\":\"result\",\"is_error\":true,\"result\":\"no credit\"}'; state idle; linger",
@@ -220,7 +220,7 @@ async fn subagents_that_do_not_end_end_with_the_turn() {
 }
 
 #[tokio::test]
-async fn a_subagent_that_says_nothing_more_is_not_waited_for_for_ever() {
+async fn a_silent_subagent_times_out() {
     for acts in [
         "begin; open m1; agent m1 a one; started a; hang",
         "begin; open m1; agent m1 a one; started a; launched a; finish; hang",
@@ -236,7 +236,7 @@ async fn a_subagent_that_says_nothing_more_is_not_waited_for_for_ever() {
     }
 }
 
-/// Waits until a subagent has said something.
+/// Waits for the first text of a subagent and returns its session.
 async fn until_said(world: &mut World, session: &Session) -> Session {
     world
         .until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.session_id != session.id && it.part.text() == Some("hello")))
@@ -278,7 +278,7 @@ async fn a_subagent_can_be_stopped_alone() {
 }
 
 #[tokio::test]
-async fn nobody_can_go_on_with_a_subagent() {
+async fn a_prompt_for_a_subagent_is_refused() {
     let acts = "begin; open m1; agent m1 a one; started a; returns a bye; speak m2 done; finish; linger";
     let fake = scene(acts);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;

@@ -1,5 +1,5 @@
-//! Everything that can go wrong with a program. Each case ends in one terminal state, with a message that says what
-//! happened, and leaves no process behind.
+//! Programs that misbehave. Each case ends in one terminal state, with an error that names the cause, and leaves no
+//! process behind.
 
 use protocol::EndReason::{self, Aborted, Blocked, Budget, Completed, Error};
 use protocol::{EventBody, PartBody};
@@ -7,10 +7,10 @@ use protocol::{EventBody, PartBody};
 use super::*;
 use crate::external::world::Person;
 
-/// What happens, what the program does, how the turn ends, and what people are told.
+/// A name, the script, the expected end of the turn, and a part of the expected error.
 type Case = (&'static str, &'static str, EndReason, &'static str);
 
-/// Plays one case; `patience` is short where the case is a wait that passes.
+/// Runs one case. `options` shortens the timeout that the case expects to expire.
 async fn play(case: Case, options: impl FnOnce(Options) -> Options, limits: Limits, person: Person) {
     let (name, acts, end, says) = case;
     let fake = script(acts);
@@ -37,7 +37,12 @@ async fn play_all(cases: &[Case]) {
 async fn programs_that_do_not_begin() {
     play_all(&[
         ("it exits at once", "exit 0", Error, "exited with code 0"),
-        ("it exits with words", "echo no key >&2; exit 1", Error, "exited with code 1; it said: no key"),
+        (
+            "it exits with an error message",
+            "echo no key >&2; exit 1",
+            Error,
+            "exited with code 1; it said: no key",
+        ),
         ("it is killed", "kill -9 $$", Error, "was ended by signal 9"),
         ("it exits after the prompt", "prompted; exit 3", Error, "exited with code 3"),
         (
@@ -110,7 +115,7 @@ async fn programs_that_hang() {
         (("after its result", "begin; speak m1 hello; result; hang", Completed, ""), |it| {
             it.patience.settle = HASTY;
         }),
-        (("without reading", "hang", Error, "did not read what it was told for 300ms"), |it| {
+        (("without reading", "hang", Error, "did not read its input for 300ms"), |it| {
             it.bounds.write = HASTY;
         }),
     ];
@@ -131,17 +136,17 @@ async fn programs_that_hang() {
 }
 
 #[tokio::test]
-async fn programs_that_talk_nonsense_and_go_on() {
+async fn programs_that_write_invalid_lines_and_continue() {
     play_all(&[
         ("no UTF-8", "begin; printf '\\377\\376\\n'; speak m1 hello; finish; linger", Completed, ""),
         ("no JSON", "begin; say 'warning: {'; speak m1 hello; finish; linger", Completed, ""),
         ("JSON that is no object", "begin; say 7; say null; say '[1]'; say '\"x\"'; speak m1 hello; finish; linger", Completed, ""),
         ("JSON that is too deep", "begin; head -c 5000 /dev/zero | tr '\\0' '['; echo; speak m1 hello; finish; linger", Completed, ""),
-        ("kinds that nobody knows", "begin; say '{\"type\":\"new\"}'; say '{\"type\":\"system\",\"subtype\":\"new\"}'; event '{\"type\":\"new\"}'; speak m1 hello; finish; linger", Completed, ""),
+        ("unknown kinds", "begin; say '{\"type\":\"new\"}'; say '{\"type\":\"system\",\"subtype\":\"new\"}'; event '{\"type\":\"new\"}'; speak m1 hello; finish; linger", Completed, ""),
         ("known kinds without their fields", "begin; say '{\"type\":\"assistant\"}'; say '{\"type\":\"user\",\"message\":7}'; event '{}'; speak m1 hello; finish; linger", Completed, ""),
         ("empty lines and other ends of lines", "begin; echo; echo; printf '{\"type\":\"new\"}\\r\\n'; speak m1 hello; finish; linger", Completed, ""),
         ("a flood of errors", "begin; head -c 10000000 /dev/zero >&2; speak m1 hello; finish; linger", Completed, ""),
-        ("a request that nobody knows", "begin; say '{\"type\":\"control_request\",\"request_id\":\"r\",\"request\":{\"subtype\":\"new\"}}'; hear '\"error\"'; speak m1 hello; finish; linger", Completed, ""),
+        ("an unknown request", "begin; say '{\"type\":\"control_request\",\"request_id\":\"r\",\"request\":{\"subtype\":\"new\"}}'; hear '\"error\"'; speak m1 hello; finish; linger", Completed, ""),
     ])
     .await;
 }
@@ -189,7 +194,7 @@ async fn permissions_that_go_wrong() {
     let cases: [(Case, Person); 4] = [
         (
             (
-                "it does not care any more",
+                "it withdraws its request",
                 "begin; open m1; call m1 t1; may r1 t1; say '{\"type\":\"control_cancel_request\",\"request_id\":\"r1\"}'; called t1; speak m2 hello; finish; linger",
                 Completed,
                 "",
@@ -227,7 +232,7 @@ async fn permissions_that_go_wrong() {
     for (case, person) in cases {
         play(case, |options| options, unhurried(), person).await;
     }
-    // A refusal that it ignores.
+    // The program ignores a refusal.
     let stubborn = |mut options: Options| {
         options.patience.settle = HASTY;
         options
@@ -235,7 +240,7 @@ async fn permissions_that_go_wrong() {
     let case =
         ("it ignores a refusal", "begin; open m1; call m1 t1; may r1 t1; hear deny; hang", Blocked, "");
     play(case, stubborn, unhurried(), Person::Refuses).await;
-    // Nobody answers, and nobody is there to be told.
+    // The request times out, or the program exits while the request waits.
     for (acts, end, says) in [
         ("hear deny; state idle; linger", Blocked, ""),
         ("while [ ! -e \"$NOTES\" ]; do sleep 0.01; done; exit 5", Error, "exited with code 5"),
@@ -259,7 +264,7 @@ async fn permissions_that_go_wrong() {
 #[tokio::test]
 async fn programs_that_are_aborted() {
     let begun = "begin; open m1; words hello; ";
-    // What it does then, whether it is kept, and what else runs.
+    // The rest of the script, and true if the process is kept for the next turn.
     for (acts, kept) in [
         (
             "hear interrupt; say '{\"type\":\"result\",\"is_error\":true,\"terminal_reason\":\"aborted_streaming\"}'; state idle; turn; linger",
@@ -295,7 +300,7 @@ async fn programs_that_are_aborted() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_broke_off_is_taken_back() {
+async fn an_incomplete_attempt_is_withdrawn() {
     let fake = script("begin; open m1; words wrong; open m2; words hello; close; finish; linger");
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     let session = world.session().await;
@@ -312,7 +317,7 @@ async fn an_attempt_that_broke_off_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn the_error_names_a_missing_program() {
     let fake = script("");
     let mut options = claude(&fake, patient());
     options.program.command = vec!["/nonexistent/claude".into()];

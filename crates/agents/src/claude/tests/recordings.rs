@@ -1,8 +1,8 @@
-//! The real Claude Code, as it was recorded: what clients see of it, event by event.
+//! Replays recordings of the real Claude Code and compares the published events with snapshots.
 //!
-//! A recording is played by a program that says what was said and waits where the real one was told something. Two
-//! things differ from what was done then: a program that does not tell its state gets a second prompt after its
-//! result and not before, and nobody closes its input.
+//! The fake program writes the recorded lines and waits for input where the real one received a line. The replay
+//! differs from the recording in two ways: a program that does not report its state gets the second prompt after its
+//! result and not before, and its input stays open.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::*;
 use crate::external::world::Person;
 
-/// Recordings, and how their turns end: those that were asked for, and those that the agent begins by itself.
+/// The recordings with the ends of their prompted turns and the number of turns that the agent begins by itself.
 const RECORDINGS: [(&str, &[EndReason], usize); 23] = {
     use EndReason::{Aborted, Completed, Error};
     [
@@ -48,7 +48,7 @@ fn recording(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What a program does that plays a recording in a directory.
+/// The script that plays a recording in a directory.
 fn acts(name: &str, directory: &str) -> String {
     let mut acts = String::new();
     for (index, record) in recording(name).iter().enumerate() {
@@ -73,7 +73,7 @@ fn acts(name: &str, directory: &str) -> String {
     acts
 }
 
-/// How many deltas there are before somebody interrupts.
+/// The number of text deltas before the interruption.
 fn deltas(name: &str) -> usize {
     let records = recording(name);
     let before = records.iter().take_while(|record| record["msg"]["request"]["subtype"] != "interrupt");
@@ -81,7 +81,7 @@ fn deltas(name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn recordings_are_told_as_one_idle_for_each_turn() {
+async fn recordings_publish_one_idle_for_each_turn() {
     for (name, ends, woken) in RECORDINGS {
         let fake = script("");
         let (mut world, claude) = world(claude(&fake, patient()), unhurried()).await;

@@ -7,7 +7,7 @@ use super::*;
 use crate::external::Keeping;
 use crate::external::world::Person;
 
-/// Writes down its arguments, and greets for ever.
+/// Records its arguments and then answers any number of prompts.
 const GREETER: &str = "echo \"$*\" >>\"$NOTES\"; while :; do turn; done";
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
 }
 
 #[tokio::test]
-async fn another_server_goes_on_with_the_conversation() {
+async fn another_server_resumes_the_conversation() {
     let fake = script(GREETER);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     let session = world.session().await;
@@ -50,7 +50,7 @@ async fn another_server_goes_on_with_the_conversation() {
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }
 
-/// Puts an entry on its list, and completes it when the conversation goes on.
+/// Adds an entry to its todo list, and completes the entry when the conversation is resumed.
 const PLANNER: &str = r#"
 case "$*" in
 *--resume*) name=TaskUpdate input='{"taskId":"1","status":"completed"}' ;;
@@ -62,7 +62,7 @@ say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c
 speak m2 hello; finish; linger"#;
 
 #[tokio::test]
-async fn a_todo_list_goes_on_with_the_conversation() {
+async fn a_resumed_conversation_keeps_its_todo_list() {
     let fake = script(PLANNER);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     let session = world.session().await;
@@ -77,7 +77,7 @@ async fn a_todo_list_goes_on_with_the_conversation() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_gone_begins_again() {
+async fn a_lost_conversation_begins_anew() {
     let refusals = [
         "echo 'No conversation found with session ID: conversation-1' >&2; exit 1",
         "prompted; say '{\"type\":\"result\",\"is_error\":true,\"errors\":[\"No conversation found\"]}'; linger",
@@ -98,7 +98,7 @@ async fn a_conversation_that_is_gone_begins_again() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_arrives_meanwhile_joins_the_turn() {
+async fn a_prompt_during_a_turn_joins_it() {
     let fake = script("begin; open m1; words one; prompted; close; result; speak m2 two; finish; linger");
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     let session = world.session().await;
@@ -134,7 +134,7 @@ async fn a_program_that_failed_is_started_again_after_a_pause() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_session_that_is_deleted() {
+async fn a_deleted_session_leaves_no_process() {
     let fake = script(GREETER);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     let session = world.session().await;
@@ -144,7 +144,7 @@ async fn nothing_is_left_of_a_session_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn chatter_between_turns_opens_none() {
+async fn output_between_turns_does_not_open_a_turn() {
     let chatter =
         "i=0; while [ $i -lt 300 ]; do say '{\"type\":\"new\"}'; i=$((i+1)); done; echo said >\"$NOTES\"";
     let fake = script(&format!("turn; {chatter}; turn; linger"));
@@ -162,7 +162,7 @@ async fn chatter_between_turns_opens_none() {
     runner.close().await;
 }
 
-/// Wants to run something, and says what it was told.
+/// Asks for permission to run a command, and records the answer.
 const ASKER: &str = "begin; open m1; call m1 t1; may r1 t1; hear control_response; printf '%s' \"$line\" >\"$NOTES\"; called t1; speak m2 bye; finish; linger";
 
 fn asked(world: &World) -> usize {
@@ -170,7 +170,7 @@ fn asked(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn rules_answer_before_people_do() {
+async fn rules_decide_before_the_user_is_asked() {
     for (rules, told, people) in [
         (vec![Rule::new("bash", "make *", Action::Allow)], "\"behavior\":\"allow\"", 0),
         (vec![Rule::new("*", "*", Action::Allow)], "\"behavior\":\"allow\"", 0),
@@ -195,7 +195,7 @@ async fn rules_answer_before_people_do() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_good_is_not_asked_again() {
+async fn permanent_approvals_are_not_asked_again() {
     let fake = script(ASKER);
     let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
     for people in [1, 1] {

@@ -1,8 +1,8 @@
-//! Subagents: which there are, what they say, and when they are done.
+//! The registry of subagents.
 //!
-//! A subagent is named after the call that started it. It begins with the first word about it and ends with the result
-//! of that call; one that was sent to the background ends when its task does, and is remembered until the agent was told
-//! so, because that is when the agent goes on by itself.
+//! A subagent is named after the call that started it. It begins with the first line about it and ends with the result
+//! of that call. A subagent in the background ends with its task, and stays in the registry until Claude Code has told
+//! the agent about the end, because the agent continues by itself at that point.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,24 @@ use super::scope::{self, Scope};
 use super::{Signal, Translator};
 use crate::external::Subagent;
 
-/// Subagents at a time that get a session; others are shown as calls only.
+/// Most subagents at a time that get a session. Others are shown only as tool calls.
 const MAX_CHILDREN: usize = 64;
 
-/// Why a subagent has ended that nobody has heard of any more.
-const LEFT: &str = "Claude Code went on without a result of this subagent";
+/// The error of a subagent whose result never arrived.
+const LEFT: &str = "Claude Code continued without a result of this subagent";
 
-/// What its subagents are called by clients.
+/// The tool under which clients know subagents.
 const TASK: &str = "task";
 
-/// A subagent.
 #[derive(Debug)]
 pub(super) struct Child {
     scope: Scope,
     /// The subagent that started it; none if it was the agent itself.
     parent: Option<String>,
-    /// Its name for the work.
+    /// Claude Code's task id.
     task: Option<String>,
-    /// The call that started it is over, and it works on.
+    /// True if the subagent continues after the end of the call that started it.
     background: bool,
-    /// It has ended.
     over: bool,
 }
 
@@ -41,22 +39,22 @@ pub(super) struct Child {
 pub(super) type Children = BTreeMap<String, Child>;
 
 impl Translator {
-    /// Whether there are subagents that work, or have ended without the agent being told.
+    /// Returns true if a subagent works, or has ended and the agent has not been told yet.
     pub(in crate::claude) fn has_children(&self) -> bool {
         !self.children.is_empty()
     }
 
-    /// Whether a subagent works.
+    /// Returns true while a subagent works.
     pub(in crate::claude) fn has_busy_children(&self) -> bool {
         self.children.values().any(|child| !child.over)
     }
 
-    /// Its name for what a subagent does.
+    /// The task id of a subagent.
     pub(in crate::claude) fn task_of(&self, child: &str) -> Option<&str> {
         self.children.get(child)?.task.as_deref()
     }
 
-    /// Whose wish it is: a subagent's, or its own.
+    /// The subagent that made a permission request. None for the agent itself.
     pub(super) fn whose(&self, agent: Option<&str>, call: Option<&str>) -> Option<String> {
         let by_task = |child: &Child| agent.is_some() && child.task.as_deref() == agent;
         let by_call = |child: &Child| call.is_some_and(|call| child.scope.call(call).is_some());
@@ -66,7 +64,7 @@ impl Translator {
         found(&by_task).or_else(|| found(&by_call))
     }
 
-    /// Hears something in the conversation of a subagent, or in its own.
+    /// Translates in the conversation of a subagent, or of the agent itself.
     pub(super) fn within(
         &mut self,
         whose: Option<&str>,
@@ -85,7 +83,7 @@ impl Translator {
         out.extend(events.into_iter().map(|event| Signal::Say(whose.map(str::to_owned), event)));
     }
 
-    /// A subagent works for this call, if that is what the call is for.
+    /// Registers the subagent of this call, if the call starts one.
     pub(super) fn bear(&mut self, name: &str, task: Option<String>, out: &mut Vec<Signal>) {
         if let Some(child) = self.children.get_mut(name) {
             child.task = task.or(child.task.take());
@@ -109,7 +107,7 @@ impl Translator {
         out.push(Signal::Born { parent, birth });
     }
 
-    /// Who has made a call that has no result yet, and the call.
+    /// Finds an open call and the subagent that made it.
     fn caller(&self, call: &str) -> Option<(Option<String>, &Call)> {
         if let Some(call) = self.main.call(call) {
             return Some((None, call));
@@ -118,7 +116,8 @@ impl Translator {
         below.find_map(|(name, child)| Some((Some(name.clone()), child.scope.call(call)?)))
     }
 
-    /// The result of a call: if it is a subagent's, that has ended, unless it goes on in the background.
+    /// Takes in the result of a call. A subagent that the call started has ended, unless it continues in the
+    /// background.
     pub(super) fn reported(
         &mut self,
         name: &str,
@@ -144,7 +143,7 @@ impl Translator {
         self.children.remove(name);
     }
 
-    /// Work that goes on beside the turn has ended.
+    /// Ends the subagent of a background task.
     pub(super) fn task_ended(&mut self, task: &str, how: &str, why: Option<String>, out: &mut Vec<Signal>) {
         let end = match how {
             "completed" => TurnEnd::Completed,
@@ -156,7 +155,7 @@ impl Translator {
         }
     }
 
-    /// The agent was told that work beside the turn has ended.
+    /// Removes the subagent of a background task, because the agent has been told about its end.
     pub(super) fn task_told(&mut self, task: &str) {
         if let Some(name) = self.in_background(task) {
             self.children.remove(&name);
@@ -168,7 +167,7 @@ impl Translator {
         self.children.iter().find(|(_, child)| fits(child)).map(|(name, _)| name.clone())
     }
 
-    /// Ends subagents whose calls have no result and will have none.
+    /// Ends subagents whose calls were closed without a result.
     pub(super) fn leave(&mut self, out: &mut Vec<Signal>) {
         let waits = |child: &Child, name: &str| match &child.parent {
             None => self.main.call(name).is_some(),
@@ -179,7 +178,7 @@ impl Translator {
         self.end_those(left, &failed(LEFT), out);
     }
 
-    /// Ends subagents that somebody waits for.
+    /// Ends the subagents in the foreground.
     pub(super) fn end_awaited(&mut self, end: &TurnEnd, out: &mut Vec<Signal>) {
         let awaited = self.children.iter().filter(|(_, child)| !child.background);
         let awaited = awaited.map(|(name, _)| name.clone()).collect();
@@ -193,7 +192,7 @@ impl Translator {
         }
     }
 
-    /// Ends a subagent, and before that all that are below it.
+    /// Ends a subagent after all of its own subagents.
     fn end(&mut self, name: &str, report: String, end: TurnEnd, out: &mut Vec<Signal>) {
         let below = self.children.iter().filter(|(_, child)| child.parent.as_deref() == Some(name));
         let below = below.map(|(name, _)| name.clone()).collect();

@@ -1,4 +1,4 @@
-//! One conversation: Claude Code's own, or a subagent's. Steps, texts and calls, in the words of a runner.
+//! Translates one conversation, that of Claude Code itself or of a subagent, into steps, texts and tool calls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::super::todos::Todos;
 use super::super::tools::{self, Call};
 use super::super::wire::{Block, Growth, Piece, Spoken, Usage};
 
-/// What is known about a conversation.
+/// The state of the translation of one conversation.
 #[derive(Debug)]
 pub(super) struct Scope {
     directory: PathBuf,
@@ -26,24 +26,24 @@ pub(super) struct Scope {
 #[derive(Debug)]
 struct Step {
     message: String,
-    /// Its words arrive in pieces, so whole blocks only repeat them.
+    /// The message is streamed, so complete blocks only repeat it.
     streamed: bool,
-    /// The model has said all of it.
+    /// The model has completed the message.
     stopped: bool,
     did: Did,
     /// Blocks that are open, by index.
     blocks: BTreeMap<u64, Writing>,
-    /// The next key of words that did not come in pieces.
+    /// The next key for a text that is not streamed.
     whole: usize,
     finish: Finish,
     usage: Usage,
 }
 
-/// What a step has done so far.
+/// The progress of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Did {
     Nothing,
-    /// It has only spoken.
+    /// The step has text but no tool calls.
     Spoke,
     Called,
 }
@@ -59,7 +59,7 @@ enum Writing {
 #[derive(Debug)]
 pub(super) struct Open {
     name: String,
-    /// As Claude Code wrote it.
+    /// The input with Claude Code's own field names.
     input: Extra,
     pub(super) call: Call,
 }
@@ -69,30 +69,29 @@ impl Scope {
         Self { directory, step: None, calls: BTreeMap::new(), todos: Todos::default() }
     }
 
-    /// Forgets a turn that was not ended properly, so that the next one begins afresh.
+    /// Discards the state of a turn that did not end properly.
     pub(super) fn reset(&mut self) {
         self.step = None;
         self.calls.clear();
     }
 
-    /// Whether a step is open.
     pub(super) fn is_open(&self) -> bool {
         self.step.is_some()
     }
 
-    /// A call that has no result yet.
+    /// An open call by its id.
     pub(super) fn call(&self, id: &str) -> Option<&Call> {
         Some(&self.calls.get(id)?.call)
     }
 
-    /// A piece of a message.
+    /// Translates a streamed piece of a message.
     pub(super) fn piece(&mut self, piece: Piece, out: &mut Vec<AgentEvent>) {
         match piece {
             Piece::MessageStart { message } => {
                 if self.step.as_ref().is_some_and(|step| step.streamed && !step.stopped)
                     && self.calls.is_empty()
                 {
-                    // The same step again, after an answer that broke off.
+                    // The model repeats the step after an incomplete answer.
                     out.push(AgentEvent::AttemptWithdrawn);
                     self.step = Some(Step::new(message.id, true, message.usage));
                 } else {
@@ -127,11 +126,11 @@ impl Scope {
         out.push(AgentEvent::step_started());
     }
 
-    /// Ends the step. A call that has no result by now will never have one.
+    /// Ends the step. Open calls fail, because their results will never arrive.
     pub(super) fn finish(&mut self, cost: Number, out: &mut Vec<AgentEvent>) {
         let Some(step) = self.step.take() else { return };
         for (call, _) in std::mem::take(&mut self.calls) {
-            let error = "Claude Code went on without a result of this call".to_owned();
+            let error = "Claude Code continued without a result of this call".to_owned();
             out.push(AgentEvent::ToolFailed { call, error, metadata: None });
         }
         out.push(AgentEvent::StepFinished {
@@ -182,7 +181,7 @@ impl Scope {
         }
     }
 
-    /// Whole blocks of a message.
+    /// Translates complete blocks of a message.
     pub(super) fn spoken(&mut self, message: Spoken, out: &mut Vec<AgentEvent>) {
         let Spoken { id, content, usage, stop_reason } = message;
         if self.step.as_ref().is_none_or(|step| step.message != id) {
@@ -219,7 +218,7 @@ impl Scope {
         }
     }
 
-    /// The result of a call.
+    /// Translates the result of a call.
     pub(super) fn result(
         &mut self,
         id: String,
@@ -242,7 +241,8 @@ impl Scope {
         out.extend(todos.map(AgentEvent::Todos));
     }
 
-    /// Ends with a report, unless that was said already: not every version tells the last words of a subagent before.
+    /// Adds the report of a subagent as text, unless it was streamed already: some versions do not send its last
+    /// message.
     pub(super) fn report(&mut self, report: String, out: &mut Vec<AgentEvent>) {
         let was_said = self.step.as_ref().is_some_and(|step| step.did == Did::Spoke);
         if !was_said && !report.is_empty() {
@@ -260,7 +260,7 @@ impl Step {
         Self { message, streamed, stopped: false, did: Did::Nothing, blocks, whole: 0, finish, usage }
     }
 
-    /// Why it ended. Only what comes in pieces says so.
+    /// The finish reason of the step. Only streamed messages contain one.
     fn reason(&self) -> Finish {
         match self.finish {
             Finish::Unknown if self.streamed => Finish::Unknown,
@@ -277,7 +277,7 @@ impl Step {
 }
 
 impl Usage {
-    /// The newer counts, and the older ones of what they do not tell.
+    /// Merges two counts. The older value applies where the newer one is absent.
     fn and(self, newer: Self) -> Self {
         Self {
             input_tokens: newer.input_tokens.or(self.input_tokens),
@@ -300,7 +300,7 @@ impl Usage {
     }
 }
 
-/// A call that is being made.
+/// The event for a running call.
 pub(super) fn running(id: &str, call: &Call) -> AgentEvent {
     let title = (!call.title.is_empty()).then(|| call.title.clone());
     AgentEvent::ToolRunning {

@@ -1,11 +1,11 @@
-//! What Codex begins by itself: to reach a goal, turn after turn, or whenever it likes.
+//! Turns that Codex begins by itself, with and without a goal.
 
 use protocol::{EndReason, EventBody, Part, Session};
 
 use super::scripts::script;
 use super::world::{Person, World, options};
 
-/// The thread gets a goal, or has reached it; and a turn that Codex has begun by itself.
+/// Shell functions that change the goal of the thread and begin a turn without a prompt.
 const WORDS: &str = r#"
 goal() { tell thread/goal/updated "\"goal\":{\"status\":\"$1\"}"; }
 unasked() { tell turn/started "\"turn\":{\"id\":\"$1\",\"status\":\"inProgress\"}"; }
@@ -34,7 +34,7 @@ async fn turns_for_a_goal_are_one_turn() {
 }
 
 #[tokio::test]
-async fn a_goal_that_codex_does_not_pursue_holds_nothing_up() {
+async fn a_goal_that_codex_does_not_pursue_does_not_delay_the_end() {
     for goal in ["goal active", "goal active; goal paused", "goal active; tell thread/goal/cleared"] {
         let mut world = world(&format!("begin; {goal}; said m One; ends; stay")).await;
         let session = world.turn(Person::Agrees).await;
@@ -44,7 +44,7 @@ async fn a_goal_that_codex_does_not_pursue_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn an_abort_ends_what_was_begun_for_a_goal() {
+async fn an_abort_ends_the_turns_for_a_goal() {
     let acts = "begin; goal active; said m One; ends; unasked v; word n go; hear; answer 4 '{}'
         tell turn/completed '\"turn\":{\"id\":\"v\",\"status\":\"interrupted\"}'; stay";
     let mut world = world(acts).await;
@@ -59,13 +59,13 @@ async fn an_abort_ends_what_was_begun_for_a_goal() {
 }
 
 #[tokio::test]
-async fn what_begins_between_turns_gets_a_turn_of_its_own() {
+async fn work_between_turns_opens_a_turn() {
     let mut world = world("begin; said m One; ends; unasked v; said n Two; over v; stay").await;
     let session = world.turn(Person::Agrees).await;
     world.until_idle(&session, Person::Agrees).await;
     assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
     let said = said(&world, &session).await;
     assert_eq!((said[1].as_str(), said[3].as_str()), ("One", "Two"));
-    assert_eq!(world.asked("turn/start").len(), 1, "nobody has asked for the second");
+    assert_eq!(world.asked("turn/start").len(), 1, "Baton did not start the second turn");
     world.check();
 }

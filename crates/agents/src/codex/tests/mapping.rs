@@ -1,4 +1,4 @@
-//! The mapping by itself: what Codex tells, and what comes of it.
+//! The translation alone: notifications in, agent events out.
 
 use protocol::{AgentEvent, Todo};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::codex::translate::{Counted, Translation};
 use crate::codex::wire;
 
-/// What comes of telling this about the thread `t`.
+/// Translates notifications about the thread `t`.
 fn translate(told: &[(&str, Value)]) -> Vec<AgentEvent> {
     translate_with(&mut Translation::new("t", "/project", Counted::fresh("t")), told)
 }
@@ -49,7 +49,7 @@ fn end(status: &str) -> (&'static str, Value) {
     ("turn/completed", json!({ "turn": { "id": "u", "status": status } }))
 }
 
-/// The kinds of what happened, in short.
+/// The events, one short line each.
 fn kinds(events: &[AgentEvent]) -> Vec<String> {
     events
         .iter()
@@ -104,10 +104,10 @@ fn a_step_ends_where_its_tokens_are_counted() {
 }
 
 #[test]
-fn a_total_that_is_told_again_is_not_counted_again() {
+fn a_repeated_total_is_not_counted_again() {
     let events = translate(&[usage(100), usage(100), usage(130), end("completed")]);
     assert_eq!(kinds(&events), ["spent 100", "spent 30"]);
-    // Of a thread that is older than the process only the last call is known.
+    // The earlier total of a resumed thread is unknown, so only the last call counts.
     let mut older = Translation::new("t", "/project", Counted::older());
     let count = json!({ "total": { "totalTokens": 900, "inputTokens": 900 }, "last": { "totalTokens": 9, "inputTokens": 9 } });
     let told = ("thread/tokenUsage/updated", json!({ "tokenUsage": count }));
@@ -136,7 +136,7 @@ fn an_interruption_leaves_nothing_open() {
 }
 
 #[test]
-fn what_somebody_says_meanwhile_begins_a_new_message() {
+fn a_prompt_that_joins_begins_a_new_message() {
     let events = translate(&[
         started(&json!({ "type": "userMessage", "id": "a" })),
         delta("m", "Slowly"),
@@ -151,7 +151,7 @@ fn what_somebody_says_meanwhile_begins_a_new_message() {
 }
 
 #[test]
-fn what_happens_in_another_thread_is_no_news() {
+fn notifications_about_other_threads_are_ignored() {
     let spawn = |status: &str| json!({ "type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "Look around", "receiverThreadIds": ["child"], "status": status });
     let child = |method, mut params: Value| {
         params["threadId"] = json!("child");
@@ -180,7 +180,7 @@ fn what_happens_in_another_thread_is_no_news() {
 }
 
 #[test]
-fn a_retry_takes_back_what_was_said_in_vain() {
+fn a_retry_withdraws_the_text_of_the_failed_attempt() {
     let error = |message: &str| {
         let error = json!({ "message": message, "additionalDetails": "429 Too Many Requests" });
         ("error", json!({ "error": error, "willRetry": true }))
@@ -289,17 +289,17 @@ fn a_new_file_is_shown_as_a_diff() {
 }
 
 #[test]
-fn unknown_kinds_are_passed_over_and_wrong_types_are_named() {
+fn unknown_kinds_are_ignored_and_wrong_types_are_errors() {
     assert_eq!(
         translate(&[("item/new/thing", json!({})), completed(&json!({ "type": "hologram", "id": "h" }))]),
         []
     );
     let error = wire::told("turn/completed", json!({ "turn": 5 })).unwrap_err();
-    assert!(error.starts_with("turn/completed cannot be understood"), "{error}");
+    assert!(error.starts_with("turn/completed cannot be decoded"), "{error}");
 }
 
 #[test]
-fn what_a_command_puts_out_is_shown_each_time_it_doubles() {
+fn command_output_is_emitted_each_time_it_doubles() {
     let output = |text: &str| ("item/commandExecution/outputDelta", json!({ "itemId": "c", "delta": text }));
     let mut told = vec![started(&json!({ "type": "commandExecution", "id": "c", "command": "yes" }))];
     told.extend((0..1_000).map(|_| output("y\n")));

@@ -1,5 +1,5 @@
-//! Programs that misbehave in every way there is. Whatever they do, the turn ends exactly once, in time, with a sentence
-//! that says what happened, and no process is left.
+//! Programs that misbehave. Each turn ends exactly once and before its deadline, with an error that names the cause,
+//! and no process is left running.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::scripts::script;
 use super::world::{Person, World, options};
 use crate::roster::External;
 
-/// The longest that a turn may take here: the longest patience of the tests, and time for a slow machine.
+/// Longest duration of a turn in these tests: the longest timeout, and time for a slow machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Lets a program misbehave and says how the turn ended and what was said about it.
+/// Runs a turn with a script. Returns the end of the turn and its error.
 async fn misbehave(text: &str, person: Person, limits: Limits) -> (EndReason, String) {
     let mut world = World::bounded(options(&script(text)), limits).await;
     let began = Instant::now();
@@ -21,7 +21,7 @@ async fn misbehave(text: &str, person: Person, limits: Limits) -> (EndReason, St
     judge(world, &session, began).await
 }
 
-/// What holds whatever happened.
+/// Asserts the invariants of every turn and returns its end and its error.
 async fn judge(world: World, session: &protocol::Session, began: Instant) -> (EndReason, String) {
     assert!(began.elapsed() < DEADLINE, "it took {:?}", began.elapsed());
     let ends = world.ends(session);
@@ -33,7 +33,7 @@ async fn judge(world: World, session: &protocol::Session, began: Instant) -> (En
     (ends[0], world.errors())
 }
 
-/// One test for each program: how its turn ends, and words that are said about it.
+/// Defines one test for each script, with the expected end of the turn and parts of the expected error.
 macro_rules! programs {
     ($($name:ident: $script:expr => $end:ident $(, $word:expr)*;)*) => {$(
         #[tokio::test]
@@ -49,14 +49,14 @@ macro_rules! programs {
 
 programs! {
     exits_at_once: "exit 0" => Error, "`/bin/bash` exited with code 0";
-    exits_with_last_words: "echo no licence >&2; exit 3" => Error, "exited with code 3", "no licence";
+    exits_with_an_error_message: "echo no licence >&2; exit 3" => Error, "exited with code 3", "no licence";
     is_killed_at_once: "kill -9 $$" => Error, "was ended by signal 9";
     hangs_before_the_greeting: "hang" => Error, "initialize was not answered within 2s";
     refuses_the_greeting: "hear; refuse 1 'too old'; stay" => Error, "initialize was refused: too old";
     exits_after_the_greeting: "greet; exit 1" => Error, "exited with code 1";
     hangs_at_the_thread: "greet; hear; hang" => Error, "thread/start was not answered within 2s";
     refuses_the_thread: "greet; hear; refuse 2 'not logged in'; stay" => Error, "thread/start was refused: not logged in";
-    begins_no_thread: "greet; hear; answer 2 '{}'; stay" => Error, "its answer names no thread";
+    begins_no_thread: "greet; hear; answer 2 '{}'; stay" => Error, "its answer contains no thread";
     hangs_at_the_turn: "greet; open; hear; hang" => Error, "turn/start was not answered within 2s";
     refuses_the_turn: "greet; open; hear; refuse 3 'no model'; stay" => Error, "turn/start was refused: no model";
     exits_at_the_turn: "greet; open; hear; echo gone >&2; exit 4" => Error, "exited with code 4", "gone";
@@ -83,23 +83,23 @@ programs! {
     ends_a_tool_twice: "begin; runs c; ran c; ran c; ends; stay" => Completed;
     begins_a_tool_twice: "begin; runs c; runs c; ran c; ends; stay" => Completed;
     goes_on_after_the_end: "begin; said m Hi; ends; word m late; runs c; status active; stay" => Completed;
-    fails_without_a_reason: "begin; ends failed; stay" => Error, "not why";
+    fails_without_a_reason: "begin; ends failed; stay" => Error, "without a reason";
     fails_with_a_reason: "begin; word m Hel; ends failed '{\"message\":\"mock 400\"}'; stay" => Error, "Codex: mock 400";
     ends_without_saying_how: "begin; ends sideways; stay" => Error, "without saying how";
     ends_in_progress: "begin; ends inProgress; stay" => Error, "without saying how";
     interrupts_itself: "begin; runs c; ends interrupted; stay" => Error, "interrupted the turn without being asked";
 
-    says_unknown_things: "begin; tell future/event; tell item/started '\"item\":{\"type\":\"hologram\",\"id\":\"h\"}'; said m Hi; ends; stay" => Completed;
-    asks_unknown_things: "begin; ask 9 future/request '\"a\":1'; hear; case $heard in *-32601*) said m Hi; ends;; esac; stay" => Completed;
-    asks_what_cannot_be_read: "begin; ask 9 item/commandExecution/requestApproval '\"itemId\":5'; hear; case $heard in *-32602*) ends;; esac; stay" => Completed;
-    says_what_is_not_json: "begin; echo garbage; echo '{]'; echo '[1]'; echo '{}'; said m Hi; ends; stay" => Completed;
-    says_what_is_not_text: "begin; printf '\\377\\376\\n'; said m Hi; ends; stay" => Completed;
-    says_things_of_the_wrong_type: "begin; tell turn/completed '\"turn\":5'; tell item/started '\"item\":{\"type\":\"fileChange\",\"changes\":7}'; said m Hi; ends; stay" => Completed;
-    answers_what_nobody_asked: "begin; answer 99 '{}'; answer 3 '{\"turn\":{\"id\":\"z\"}}'; refuse 1 late; said m Hi; ends; stay" => Completed;
-    says_nothing_in_many_lines: "begin; printf '\\n\\r\\n\\n'; said m Hi; ends; stay" => Completed;
-    talks_nonsense: "begin; yes nonsense | head -n 5000; hang" => Error, "lines that cannot be read";
-    says_a_hundred_megabytes: "begin; head -c 100000000 /dev/zero | tr '\\0' a; stay" => Error, "a line of more than 1048576 bytes";
-    nests_too_deep: "begin; printf '%0.s[' $(seq 5000); echo; said m Hi; ends; stay" => Completed;
+    sends_unknown_notifications: "begin; tell future/event; tell item/started '\"item\":{\"type\":\"hologram\",\"id\":\"h\"}'; said m Hi; ends; stay" => Completed;
+    calls_unknown_methods: "begin; ask 9 future/request '\"a\":1'; hear; case $heard in *-32601*) said m Hi; ends;; esac; stay" => Completed;
+    sends_an_invalid_request: "begin; ask 9 item/commandExecution/requestApproval '\"itemId\":5'; hear; case $heard in *-32602*) ends;; esac; stay" => Completed;
+    writes_invalid_json: "begin; echo garbage; echo '{]'; echo '[1]'; echo '{}'; said m Hi; ends; stay" => Completed;
+    writes_invalid_utf8: "begin; printf '\\377\\376\\n'; said m Hi; ends; stay" => Completed;
+    sends_fields_of_the_wrong_type: "begin; tell turn/completed '\"turn\":5'; tell item/started '\"item\":{\"type\":\"fileChange\",\"changes\":7}'; said m Hi; ends; stay" => Completed;
+    answers_requests_that_were_not_sent: "begin; answer 99 '{}'; answer 3 '{\"turn\":{\"id\":\"z\"}}'; refuse 1 late; said m Hi; ends; stay" => Completed;
+    writes_empty_lines: "begin; printf '\\n\\r\\n\\n'; said m Hi; ends; stay" => Completed;
+    writes_many_invalid_lines: "begin; yes nonsense | head -n 5000; hang" => Error, "lines that cannot be read";
+    writes_a_line_of_100_megabytes: "begin; head -c 100000000 /dev/zero | tr '\\0' a; stay" => Error, "a line of more than 1048576 bytes";
+    nests_json_too_deeply: "begin; printf '%0.s[' $(seq 5000); echo; said m Hi; ends; stay" => Completed;
     floods_its_errors: "begin; head -c 5000000 /dev/zero >&2; said m Hi; ends; stay" => Completed;
 
     closes_its_output: "begin; exec 1>&-; hang" => Error, "closed its output";
@@ -113,7 +113,7 @@ programs! {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_answers_stops_the_turn() {
+async fn an_unanswered_request_stops_the_turn() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 hear; case $heard in *cancel*) ends interrupted;; esac; stay";
     let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
@@ -121,7 +121,7 @@ async fn a_request_that_nobody_answers_stops_the_turn() {
 }
 
 #[tokio::test]
-async fn a_request_that_codex_takes_back_holds_nothing() {
+async fn a_withdrawn_request_does_not_delay_the_turn() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 tell serverRequest/resolved '\"requestId\":9'; ran c; said m Hi; ends; stay";
     let ended = misbehave(text, Person::Sleeps, Limits::default()).await;
@@ -129,7 +129,7 @@ async fn a_request_that_codex_takes_back_holds_nothing() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_says_so() {
+async fn the_error_names_a_missing_program() {
     let mut options = options("");
     options.program.command = vec!["/nonexistent/codex".into()];
     let mut world = World::new(options).await;
@@ -139,7 +139,7 @@ async fn a_program_that_is_not_there_says_so() {
     world.check();
 }
 
-/// Stops a turn as soon as the program has said `go`, or at once.
+/// Aborts a turn after the text `go`, or at once.
 async fn stop(text: &str, at_once: bool) -> (EndReason, String) {
     let mut world = World::new(options(&script(text))).await;
     let session = world.session().await;
@@ -151,7 +151,7 @@ async fn stop(text: &str, at_once: bool) -> (EndReason, String) {
     world.sessions.abort(&session.id).await.unwrap();
     world.until_idle(&session, Person::Sleeps).await;
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
-    // Its script may not have come far enough to note its process.
+    // The script may have been ended before it recorded its process.
     std::fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -175,14 +175,14 @@ stops! {
     stopped_before_the_greeting: "hang", true;
     stopped_at_the_thread: "greet; hear; hang", true;
     stopped_at_the_turn: "greet; open; hear; hang", true;
-    stopped_in_a_word: "begin; word m go; hear; answer 4 '{}'; ends interrupted; stay", false;
+    stopped_in_a_text: "begin; word m go; hear; answer 4 '{}'; ends interrupted; stay", false;
     stopped_in_a_tool: "begin; runs c; word m go; hear; answer 4 '{}'; status idle; ends interrupted; stay", false;
-    stopped_and_does_not_listen: "begin; word m go; hang", false;
+    stopped_and_ignores_the_interruption: "begin; word m go; hang", false;
     stopped_and_answers_without_an_end: "begin; word m go; hear; answer 4 '{}'; hang", false;
     stopped_and_refuses: "begin; word m go; hear; refuse 4 'not now'; hang", false;
     stopped_and_ignores_the_signal: "trap '' TERM; begin; runs c; word m go; hang", false;
     stopped_and_exits: "begin; word m go; hear; exit 9", false;
-    stopped_and_goes_on_talking: "begin; word m go; hear; answer 4 '{}'; while :; do word m more; done", false;
+    stopped_and_continues_to_write: "begin; word m go; hear; answer 4 '{}'; while :; do word m more; done", false;
     stopped_while_it_asks: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; word m go; stay", false;
     stopped_with_a_grandchild: "begin; setsid sleep 600 & echo $! >> .processes; word m go; hang", false;
 }

@@ -1,4 +1,4 @@
-//! What the real Codex was recorded doing, done again by a program in front of the real engine: what clients see of it.
+//! Replays recordings of the real Codex against the real engine, and compares the published events with snapshots.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::world::{Person, World, options};
 use crate::roster::External;
 
-/// Does a recording again: says one piece after each thing it is told, and does nothing when it has said all.
+/// Plays a recording: writes one piece after each line that it reads, and then waits until it is ended.
 const PLAYER: &str = r#"
 echo $$ >> .processes
 for piece in .pieces/*; do
@@ -23,11 +23,11 @@ done
 while IFS= read -r heard; do printf '%s\n' "$heard" >> .heard; done
 "#;
 
-/// A recording, cut where Codex was told something.
+/// A recording, split at the messages to Codex.
 struct Recording {
     pieces: Vec<String>,
     prompts: Vec<PromptInput>,
-    /// The last words before the turn was interrupted, if it was.
+    /// The last message before the interruption. None if the recording contains no interruption.
     interrupted_after: Option<String>,
 }
 
@@ -59,7 +59,7 @@ fn recording(name: &str) -> Recording {
     recording
 }
 
-/// Plays a recording to somebody and writes down what a client sees.
+/// Plays a recording and returns the events that a client sees.
 async fn play(name: &str, person: Person, limits: Limits) -> String {
     let recording = recording(name);
     let mut world = World::bounded(options(PLAYER), limits).await;
@@ -78,7 +78,7 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
         }
         world.until_idle(&session, person).await;
         turns += 1;
-        // Codex leaves a command running when it is interrupted, so its process was ended.
+        // An interrupted Codex leaves its command running, so Baton has ended its process.
         if recording.interrupted_after.as_deref().is_some_and(|last| last.contains("commandExecution")) {
             break;
         }
@@ -93,7 +93,7 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
     story
 }
 
-/// Whether this is the last thing that is seen before somebody interrupts: the newest words, or a running tool.
+/// Returns true for the last event before the interruption: a text delta or a running tool.
 fn is_last_word(body: &EventBody, recording: &Recording) -> bool {
     let last = recording.interrupted_after.as_deref().unwrap_or_default();
     match body {
@@ -106,7 +106,7 @@ fn is_last_word(body: &EventBody, recording: &Recording) -> bool {
     }
 }
 
-/// The events of a session, a line each, without what is different every time.
+/// The events of a session, one line each, without values that differ in every run.
 fn story(events: &[Event], session: &Session) -> String {
     let mut story = String::new();
     for event in events {
@@ -214,8 +214,8 @@ replays! {
     compact: Person::Agrees;
 }
 
-/// The recorded person declined and let the turn go on, which here is what happens when nobody answers in time and the
-/// reply that counts then is no.
+/// In the recording the user declines and the turn continues. Baton sends the same reply when a request times out and
+/// the configured default is to reject.
 #[tokio::test]
 async fn approval_deny() {
     let limits = Limits {

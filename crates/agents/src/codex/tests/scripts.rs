@@ -1,10 +1,10 @@
-//! Programs that behave like Codex, or not at all: scripts for a shell, which answers in the order it is asked. Our
-//! requests count from 1: `initialize`, `thread/start`, then turns.
+//! Shell scripts that play a well-behaved or misbehaving Codex. They answer in the order of the requests. The ids of
+//! Baton's requests count from 1: `initialize`, `thread/start`, then turns.
 
-/// What scripts are made of.
+/// The shell functions that scripts are made of.
 const WORDS: &str = r#"
 echo $$ >> .processes
-# Waits for the next thing it is told, and notes it.
+# Reads the next message and records it.
 hear() { IFS= read -r heard || exit 0; printf '%s\n' "$heard" >> .heard; }
 answer() { printf '{"id":%s,"result":%s}\n' "$1" "$2"; }
 refuse() { printf '{"id":%s,"error":{"code":-32600,"message":"%s"}}\n' "$1" "$2"; }
@@ -28,7 +28,7 @@ stay() { while IFS= read -r heard; do printf '%s\n' "$heard" >> .heard; done; }
 hang() { sleep 600 & echo $! >> .processes; wait; }
 "#;
 
-/// A script made of these words.
+/// A script made of these functions.
 pub(super) fn script(text: &str) -> String {
     format!("{WORDS}\n{text}")
 }

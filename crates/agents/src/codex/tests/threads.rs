@@ -1,4 +1,4 @@
-//! Other agents of Codex as child sessions.
+//! Subagents of Codex as child sessions.
 
 use protocol::EndReason::{self, Aborted, Blocked, Completed, Error};
 use protocol::{EventBody, Session, ToolState};
@@ -6,7 +6,7 @@ use protocol::{EventBody, Session, ToolState};
 use super::scripts::script;
 use super::world::{Person, World, options};
 
-/// What happens in the thread of another agent, and the call that starts it.
+/// Shell functions that write notifications about the thread of a subagent and the call that starts it.
 const WORDS: &str = r#"
 other() { printf '{"method":"%s","params":{"threadId":"%s","turnId":"v-%s"%s}}\n' "$2" "$1" "$1" "${3:+,$3}"; }
 spawn() { printf '"item":{"type":"collabAgentToolCall","id":"s-%s","tool":"spawnAgent","prompt":"Look at %s","receiverThreadIds":[%s],"status":"%s"}' "$1" "$1" "$2" "$3"; }
@@ -26,7 +26,7 @@ async fn world(text: &str) -> World {
     World::new(options(&script(&format!("{WORDS}\n{text}")))).await
 }
 
-/// The session, then those below it, each with how its turns ended.
+/// The ends of the turns of the session and its descendants.
 async fn ends(world: &World, session: &Session) -> Vec<Vec<EndReason>> {
     let mut found = vec![world.ends(session)];
     let mut children = world.sessions.children(&session.id).await.unwrap();
@@ -39,8 +39,8 @@ async fn ends(world: &World, session: &Session) -> Vec<Vec<EndReason>> {
 }
 
 #[tokio::test]
-async fn each_has_a_session_with_one_idle() {
-    // Its first word comes after the call has named it, before that, and before the call is over.
+async fn each_subagent_has_a_session_with_one_idle() {
+    // The first message of the thread comes after the end of the call, before it, and the whole turn comes before it.
     for acts in [
         "spawns k; spawned k; works k; tells k Seen; rests k",
         "spawns k; works k; tells k Seen; spawned k; rests k",
@@ -65,7 +65,7 @@ async fn each_has_a_session_with_one_idle() {
 }
 
 #[tokio::test]
-async fn what_newer_models_start_is_a_session_as_well() {
+async fn subagents_of_newer_models_have_sessions() {
     let acts = "begin; activity look t started c; works look; tells look Seen; said m Well; ends
         rests look; activity look t completed d; stay";
     let mut world = world(acts).await;
@@ -77,12 +77,12 @@ async fn what_newer_models_start_is_a_session_as_well() {
     let ToolState::Completed(done) = state else { panic!("{state:?}") };
     assert_eq!((tool.as_str(), done.title.as_str()), ("task", "look"));
     assert_eq!(done.metadata["sessionId"], child.id.as_str());
-    assert_eq!(world.tools(&session).await.len(), 1, "that it has ended is no call");
+    assert_eq!(world.tools(&session).await.len(), 1, "the end of a subagent is not a tool call");
     world.check();
 }
 
 #[tokio::test]
-async fn one_that_gets_more_to_do_goes_on_in_its_session() {
+async fn a_subagent_with_more_work_keeps_its_session() {
     for more in ["activity k t interacted d", "tell item/completed \"$(spawn k '\"k\"' completed)\""] {
         let acts = format!(
             "begin; activity k t started c; works k; tells k One; rests k; {more}; works k
@@ -103,7 +103,7 @@ async fn one_that_gets_more_to_do_goes_on_in_its_session() {
 }
 
 #[tokio::test]
-async fn what_one_is_told_while_it_rests_holds_nothing_up() {
+async fn a_message_to_an_idle_subagent_does_not_delay_the_end() {
     let mut world = world("begin; activity k t interacted c; said m Well; ends; stay").await;
     let session = world.turn(Person::Agrees).await;
     assert_eq!(ends(&world, &session).await, [vec![Completed]]);
@@ -111,8 +111,8 @@ async fn what_one_is_told_while_it_rests_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn one_that_has_started_others_waits_for_them() {
-    // The one in the middle ends first, and what is told of it later does not begin it again.
+async fn a_subagent_waits_for_its_own_subagents() {
+    // The subagent in the middle ends first, and later notifications about it do not begin it again.
     let acts = "begin; activity a t started c; works a; activity b a started d; works b; tells a One; said m Well; ends
         rests a; tells b Two; rests b; activity b a completed e; activity a t completed f; stay";
     let mut world = world(acts).await;
@@ -132,7 +132,7 @@ async fn one_that_has_started_others_waits_for_them() {
 }
 
 #[tokio::test]
-async fn several_work_at_once_and_the_session_waits_for_all() {
+async fn the_session_waits_for_all_subagents() {
     let acts =
         "begin; spawns a; spawned a; spawns b; spawned b; works a; works b; tells b Two; said m Well; ends
         status idle; tells a One; rests b; rests a; stay";
@@ -143,7 +143,7 @@ async fn several_work_at_once_and_the_session_waits_for_all() {
 }
 
 #[tokio::test]
-async fn what_one_wants_is_asked_in_its_session() {
+async fn a_permission_request_of_a_subagent_appears_in_its_session() {
     for (person, end) in [(Person::Agrees, Completed), (Person::Refuses, Blocked)] {
         let acts = "begin; spawns k; spawned k; works k; wants k 9; hear; rests k; said m Well; ends; stay";
         let mut world = world(acts).await;
@@ -157,7 +157,7 @@ async fn what_one_wants_is_asked_in_its_session() {
 }
 
 #[tokio::test]
-async fn those_that_do_not_end_end_with_the_turn() {
+async fn subagents_without_an_end_end_with_the_turn() {
     let begun = "begin; spawns k; spawned k; works k; tells k Seen; ";
     for (then, expected) in [
         ("exit 3", [vec![Error], vec![Error]]),
@@ -173,7 +173,7 @@ async fn those_that_do_not_end_end_with_the_turn() {
 }
 
 #[tokio::test]
-async fn abort_stops_the_session_and_other_agents() {
+async fn abort_stops_the_session_and_its_subagents() {
     let mut world = world("begin; spawns k; spawned k; works k; tells k Seen; hang").await;
     let session = world.session().await;
     world.submit(&session, "please").await;
@@ -186,7 +186,7 @@ async fn abort_stops_the_session_and_other_agents() {
 }
 
 #[tokio::test]
-async fn one_can_be_stopped_alone() {
+async fn a_subagent_can_be_stopped_alone() {
     let mut world =
         world("begin; spawns k; spawned k; works k; tells k Seen; hear; rests k interrupted; said m Well; ends; stay")
             .await;

@@ -1,4 +1,4 @@
-//! Turns that go well: what people say to Codex, and what becomes of it.
+//! Turns of a well-behaved Codex: prompts, permissions, questions and resumption.
 
 use protocol::prompt::SessionInput;
 use protocol::request::{Action, Rule};
@@ -41,7 +41,7 @@ async fn a_process_that_ended_between_turns_is_started_again_with_the_same_threa
 }
 
 #[tokio::test]
-async fn after_a_restart_of_the_server_the_thread_goes_on() {
+async fn the_thread_resumes_after_a_restart_of_the_server() {
     let mut first = world("begin; said m One; ends; stay").await;
     let session = first.turn(Person::Agrees).await;
     let text = "greet; hear; answer 2 '{\"thread\":{\"id\":\"t\"}}'; hear; started 3; said m Two; ends; stay";
@@ -54,7 +54,7 @@ async fn after_a_restart_of_the_server_the_thread_goes_on() {
 }
 
 #[tokio::test]
-async fn a_thread_that_codex_has_forgotten_begins_anew_and_says_so() {
+async fn a_lost_thread_begins_anew_and_the_user_is_told() {
     let mut first = world("begin; said m One; ends; stay").await;
     let session = first.turn(Person::Agrees).await;
     let text = "greet; hear; refuse 2 'no rollout found'; hear; answer 3 '{\"thread\":{\"id\":\"t\"}}'; \
@@ -119,7 +119,7 @@ async fn a_permission_is_given_for_once_or_for_the_session() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_good_is_not_asked_again() {
+async fn permanent_approvals_are_not_asked_again() {
     let text = format!(
         "begin; runs c; {ASK}; hear; ran c; ends; hear; started 4; runs c; {ASK}; hear; ran c; ends; stay"
     );
@@ -132,7 +132,7 @@ async fn what_was_allowed_for_good_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_person_who_says_no_stops_the_turn_and_one_who_explains_does_not() {
+async fn a_refusal_stops_the_turn_unless_it_has_a_reason() {
     let text = format!("begin; runs c; {ASK}; hear; ends interrupted; stay");
     let mut refused = world(&text).await;
     let session = refused.turn(Person::Refuses).await;
@@ -150,15 +150,15 @@ async fn a_person_who_says_no_stops_the_turn_and_one_who_explains_does_not() {
     assert_eq!(corrected.asked("turn/steer")[0]["input"][0]["text"], "use less");
 }
 
-/// Codex is answered, and is told why if a rule says no.
+/// Scripts that read the answer to a request. A refusal by a rule is followed by a `turn/steer` with the reason.
 const ALLOWED: &str = "hear; said m Well; ends; stay";
 const DENIED: &str = "hear; hear; answer 4 '{\"turnId\":\"u\"}'; said m Well; ends; stay";
 
 #[tokio::test]
-async fn rules_answer_before_people_do() {
+async fn rules_decide_before_the_user_is_asked() {
     for (action, then, decision) in [(Action::Allow, ALLOWED, "accept"), (Action::Deny, DENIED, "decline")] {
         let rules = vec![Rule::new("bash", "*", Action::Ask), Rule::new("bash", "make", action)];
-        // Those of the configuration, and those of a session.
+        // Rules of the configuration, and rules of a session.
         for own in [false, true] {
             let text = script(&format!("begin; runs c; {ASK}; {then}"));
             let mut options = options(&text);
@@ -175,7 +175,7 @@ async fn rules_answer_before_people_do() {
             assert_eq!(world.ends(&session), [EndReason::Completed]);
             let decided = world.heard().into_iter().find(|said| said["result"]["decision"].is_string());
             assert_eq!(decided.unwrap()["result"]["decision"], decision);
-            // The rules say to ask about commands, so Codex is told to.
+            // The rules ask about commands, so Baton configures Codex to ask.
             assert_eq!(world.asked("thread/start")[0]["approvalPolicy"], "untrusted");
             let told = world.asked("turn/steer");
             assert_eq!(told.len(), usize::from(action == Action::Deny));

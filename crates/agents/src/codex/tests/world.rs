@@ -1,5 +1,5 @@
-//! A world for tests: a project in a temporary directory, an engine around Codex, whose program is a script, and somebody
-//! who watches and answers.
+//! The test harness: a project in a temporary directory, an engine around Codex, whose program is a script, and a
+//! simulated user who reads the events and answers requests.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -57,7 +57,7 @@ impl DerefMut for World {
     }
 }
 
-/// How Codex is run in tests: what takes long in the world takes a moment here.
+/// The default settings of Codex in tests, with short timeouts.
 pub(super) fn options(script: &str) -> Options {
     let about = About {
         id: NAME.into(),
@@ -106,7 +106,7 @@ impl World {
         Self::on(project, options, memory, bus, limits).await
     }
 
-    /// The server is killed and started again.
+    /// Simulates a crash and a restart of the server.
     pub(super) async fn restart(self, options: Options) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
@@ -149,18 +149,18 @@ impl World {
         Self { onlooker: Onlooker::new(sessions, project, published), codex, memory }
     }
 
-    /// Everything that went wrong, in words.
+    /// All error messages, joined.
     pub(super) fn errors(&self) -> String {
         self.onlooker.errors().join("; ")
     }
 
-    /// What Codex was asked with this method.
+    /// The parameters of all requests with this method.
     pub(super) fn asked(&self, method: &str) -> Vec<serde_json::Value> {
         let asked = self.heard().into_iter().filter(|message| message["method"] == method);
         asked.map(|message| message["params"].clone()).collect()
     }
 
-    /// The processes that scripts have noted are all gone.
+    /// Asserts that every process that a script has recorded is gone.
     pub(super) fn assert_nothing_is_left(&self) {
         let ids = self.noted(".processes").unwrap();
         assert!(!ids.trim().is_empty(), "the script noted no process");

@@ -1,28 +1,28 @@
-//! Items of Codex that are tools in OpenCode's words, so that clients show them as they show those of the native loop.
+//! Converts items of Codex into OpenCode's tools, so that clients show them like those of the native loop.
 
 use protocol::{AgentEvent, Extra};
 use serde_json::{Value, json};
 
 use super::super::wire::{Agents, Body, Change, Command, FileChange, Progress, ToolCall};
 
-/// Most that is kept of what a tool has put out.
+/// Largest tool output that is kept, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
 
 /// The tool that runs commands.
 pub(super) const COMMAND: &str = "bash";
 
-/// What Codex says about a call that a person did not want.
+/// The error of a call that the user has declined.
 const DECLINED: &str = "The user rejected permission to use this specific tool call.";
 
-/// A tool call as far as it is known.
+/// The known state of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) struct Tool {
     pub(in super::super) name: String,
     pub(in super::super) title: String,
     pub(in super::super) input: Extra,
-    /// Facts for showing it.
+    /// Metadata for clients.
     pub(in super::super) metadata: Extra,
-    /// Files that are different when it is done.
+    /// The files that the call changes.
     pub(in super::super) files: Vec<String>,
     status: Progress,
     output: Option<String>,
@@ -30,7 +30,7 @@ pub(in super::super) struct Tool {
 }
 
 impl Tool {
-    /// What an item is, if it is a tool.
+    /// Converts an item. None if it is not a tool.
     pub(super) fn of(body: &Body, directory: &str) -> Option<Self> {
         Some(match body {
             Body::Command(command) => Self::command(command),
@@ -78,7 +78,7 @@ impl Tool {
         if let Some(exit) = command.exit_code {
             metadata.insert("exit".into(), exit.into());
         }
-        // A command that exits with another code than zero has run, and its code says the rest.
+        // A command with a non-zero exit code has run, so the call has completed and its metadata contains the code.
         let ran = command.status == Progress::Failed && command.exit_code.is_some();
         Self {
             metadata,
@@ -88,7 +88,6 @@ impl Tool {
         }
     }
 
-    /// A change of files.
     pub(super) fn change(changes: &[Change], directory: &str) -> Self {
         let names: Vec<&str> = changes.iter().map(|change| relative(&change.path, directory)).collect();
         let patches: Vec<String> = changes.iter().map(patch).collect();
@@ -125,7 +124,7 @@ impl Tool {
         }
     }
 
-    /// Another agent is started, told something or waited for.
+    /// A call that starts, prompts or awaits a subagent.
     fn agents(agents: &Agents) -> Self {
         let prompt = agents.prompt.as_deref().unwrap_or_default();
         let line = prompt.lines().next().filter(|line| !line.is_empty());
@@ -155,12 +154,12 @@ impl Tool {
         }
     }
 
-    /// Files that it has changed.
+    /// The files that the completed call has changed.
     pub(super) fn changed(&self) -> Vec<String> {
         if self.status == Progress::Completed { self.files.clone() } else { Vec::new() }
     }
 
-    /// What came of it; `progress` is what it said meanwhile.
+    /// The event for the end of the call. `progress` is the streamed output, for an item without its own.
     pub(super) fn ended(self, call: String, progress: String) -> AgentEvent {
         let mut output = self.output.filter(|output| !output.is_empty()).unwrap_or(progress);
         keep_end(&mut output, MAX_OUTPUT);
@@ -191,7 +190,7 @@ pub(in super::super) fn command_line<'a>(whole: &str, actions: impl Iterator<Ite
     }
 }
 
-/// Removes the beginning of a text that is longer than it may be.
+/// Shortens a text to its last `most` bytes.
 pub(super) fn keep_end(text: &mut String, most: usize) {
     if text.len() <= most {
         return;
@@ -205,7 +204,7 @@ pub(in super::super) fn relative<'a>(path: &'a str, directory: &str) -> &'a str 
     path.strip_prefix(directory).and_then(|path| path.strip_prefix('/')).unwrap_or(path)
 }
 
-/// A change as a unified diff. Of a new or removed file Codex gives the content alone.
+/// A change as a unified diff. Codex sends only the content of a new or removed file.
 fn patch(change: &Change) -> String {
     let (old, new) = match change.kind.name.as_str() {
         "add" => ("/dev/null", change.path.as_str()),
@@ -254,7 +253,7 @@ fn list(changes: &[Change], directory: &str) -> String {
     changes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The words of an MCP result.
+/// The text of an MCP result.
 fn texts(content: &[Value]) -> String {
     let text = |item: &Value| match item.get("text").and_then(Value::as_str) {
         Some(text) => text.to_owned(),

@@ -1,11 +1,11 @@
-//! A child that does everything wrong that can be done with pipes.
+//! Programs that misuse their pipes in every way.
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
 
-/// Longer than anything here takes, so that a test that would hang fails instead.
+/// A timeout that must not expire. It turns a hanging test into a failing one.
 const LONG: Duration = Duration::from_secs(20);
 
 struct Scene {
@@ -48,7 +48,7 @@ fn lives(id: u32) -> bool {
 }
 
 #[tokio::test]
-async fn it_is_talked_to_in_lines_of_json() {
+async fn lines_of_json_are_exchanged() {
     let mut scene = shell("while read -r line; do echo \"[$line]\"; done; exit 7");
     for word in ["one", "two"] {
         scene.child.say(&json!({ "word": word })).await;
@@ -60,7 +60,7 @@ async fn it_is_talked_to_in_lines_of_json() {
 }
 
 #[tokio::test]
-async fn what_nobody_understands_is_heard_and_the_rest_goes_on() {
+async fn an_invalid_line_is_reported_and_reading_continues() {
     let mut scene = shell("echo hello; printf '\"\\377\"\\n'; printf '\\n{\"a\":\\n1\\n'");
     let mut whys = Vec::new();
     for _ in 0..3 {
@@ -72,7 +72,7 @@ async fn what_nobody_understands_is_heard_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn its_end_is_told_with_its_last_words() {
+async fn the_exit_is_reported_with_the_error_output() {
     for (script, expected) in [
         ("exit 0", "`/bin/sh` exited with code 0"),
         ("echo no key >&2; exit 1", "`/bin/sh` exited with code 1; it said: no key"),
@@ -94,7 +94,7 @@ async fn a_line_without_end_is_refused_before_it_fills_the_memory() {
 }
 
 #[tokio::test]
-async fn one_that_closes_its_output_and_lives_on_is_noticed() {
+async fn a_program_that_closes_its_output_and_runs_on_is_ended() {
     let mut scene = shell("echo 1; exec >&-; echo sulking >&2; sleep 600");
     assert_eq!(scene.number().await, 1);
     let expected = "`/bin/sh` closed its output and went on running, so it was ended; it said: sulking";
@@ -102,11 +102,11 @@ async fn one_that_closes_its_output_and_lives_on_is_noticed() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_read_or_closes_its_input_is_noticed() {
+async fn a_program_that_does_not_read_its_input_is_ended() {
     let mut scene = shell("echo 1; sleep 600");
     assert_eq!(scene.number().await, 1);
     scene.child.say(&json!("x".repeat(1_000_000))).await;
-    let expected = "`/bin/sh` did not read what it was told for 200ms, so it was ended";
+    let expected = "`/bin/sh` did not read its input for 200ms, so it was ended";
     assert_eq!(scene.failure().await, expected);
     let mut scene = shell("exec <&-; echo 1; sleep 600");
     assert_eq!(scene.number().await, 1);
@@ -116,7 +116,7 @@ async fn one_that_does_not_read_or_closes_its_input_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_holds_the_pipes_holds_nobody() {
+async fn a_grandchild_that_holds_the_pipes_does_not_delay_the_exit() {
     let mut scene = shell("sleep 600 & echo $!; printf '2\\n'; exit 4");
     let grandchild = scene.number().await;
     assert_eq!(scene.number().await, 2);
@@ -127,7 +127,7 @@ async fn a_grandchild_that_holds_the_pipes_holds_nobody() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_never_stops_talking_holds_nobody() {
+async fn a_grandchild_that_never_stops_writing_does_not_delay_the_exit() {
     let mut scene = shell("while :; do echo 5; done & exit 4");
     let ended = async {
         loop {
@@ -137,13 +137,13 @@ async fn a_grandchild_that_never_stops_talking_holds_nobody() {
             }
         }
     };
-    // It may be in the middle of a line.
+    // The output may end in the middle of a line.
     let ended = timeout(LONG, ended).await.unwrap();
     assert!(ended.starts_with("`/bin/sh` exited with code 4"), "{ended}");
 }
 
 #[tokio::test]
-async fn nothing_of_it_is_left_when_it_is_dropped_or_stopped() {
+async fn no_process_is_left_after_a_drop_or_a_stop() {
     for asked in [true, false] {
         let mut scene =
             shell("trap '' TERM INT HUP; setsid sleep 600 & echo $!; sleep 600 & echo $!; wait; wait");
@@ -160,7 +160,7 @@ async fn nothing_of_it_is_left_when_it_is_dropped_or_stopped() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_there_cannot_be_started() {
+async fn a_missing_program_cannot_be_started() {
     let launch = Launch::new("/nonexistent/agent", [""; 0], "/");
     let failure = Child::start(&launch).unwrap_err().to_string();
     assert!(failure.starts_with("cannot start `/nonexistent/agent`: "), "{failure}");

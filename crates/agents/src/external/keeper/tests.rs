@@ -1,4 +1,4 @@
-//! The keeper with things that are no programs, on a paused clock.
+//! The keeper with fake processes, on a paused clock.
 
 use std::future;
 
@@ -7,7 +7,7 @@ use tokio::time::advance;
 
 use super::*;
 
-/// Tells what happens to it.
+/// A fake process that reports the calls of its methods.
 struct Thing {
     name: &'static str,
     told: mpsc::UnboundedSender<String>,
@@ -75,7 +75,7 @@ fn id(session: &str) -> SessionId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_can_be_taken_once() {
+async fn a_kept_process_can_be_taken_once() {
     let scene = Scene::new(4);
     assert_eq!(scene.take("ses_1").await, None);
     scene.keep("ses_1", "one");
@@ -86,7 +86,7 @@ async fn what_is_kept_can_be_taken_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_wants_is_stopped_after_a_while() {
+async fn an_unused_process_is_stopped_after_its_idle_time() {
     let mut scene = Scene::new(4);
     scene.keep("ses_1", "one");
     advance(Duration::from_secs(59)).await;
@@ -98,7 +98,7 @@ async fn what_nobody_wants_is_stopped_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_still_works_is_kept_longer() {
+async fn a_working_process_is_kept_longer() {
     let mut scene = Scene::new(4);
     scene.keeper.keep(id("ses_1"), Thing { working: true, ..scene.thing("busy") });
     advance(Duration::from_hours(5)).await;
@@ -109,7 +109,7 @@ async fn what_still_works_is_kept_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_one_for_each_session_and_not_too_many() {
+async fn one_process_per_session_is_kept_up_to_a_limit() {
     let mut scene = Scene::new(2);
     scene.keep("ses_1", "old");
     scene.keep("ses_1", "new");
@@ -123,7 +123,7 @@ async fn there_is_one_for_each_session_and_not_too_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_wakes_up_waits_for_its_turn() {
+async fn a_process_that_wakes_up_waits_for_its_turn() {
     let mut scene = Scene::new(4);
     let rested = scene.keep_until("ses_1", "one");
     rested.send(Rested::Woke("its task ended".into())).unwrap();
@@ -136,7 +136,7 @@ async fn one_that_wakes_up_waits_for_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_ends_with_the_server() {
+async fn all_processes_end_with_the_server() {
     for asked in [true, false] {
         let mut scene = Scene::new(4);
         scene.keep("ses_1", "one");
@@ -157,7 +157,7 @@ async fn everything_ends_with_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_grows_with_failures_and_goes_with_success() {
+async fn the_pause_grows_with_failures_and_success_resets_it() {
     let scene = Scene::new(4);
     let pause = || scene.keeper.pause(&id("ses_1")).map(|pause| pause.as_secs());
     assert_eq!(pause(), None);

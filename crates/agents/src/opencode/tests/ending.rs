@@ -1,4 +1,4 @@
-//! Whether a turn is over: subagents in the background, and a server that says nothing.
+//! The end of a turn: subagents in the background, and a server that sends nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::script::*;
 use crate::external::world::{Person, World};
 use crate::opencode::pulse::Pace;
 
-/// What takes long in the world takes a moment here.
+/// Short delays for tests.
 const HASTY: Pace = Pace {
     settle: Duration::from_millis(20),
     pulse: Duration::from_millis(20),
@@ -29,7 +29,7 @@ async fn begun(pace: Pace) -> (Arc<Fake>, World, Session) {
     (fake, world, session)
 }
 
-/// The statuses that were told, with what a retry says.
+/// The published statuses, with the message of a retry.
 fn statuses(world: &World, session: &Session) -> Vec<String> {
     let told = world.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => Some(match &it.status {
@@ -46,7 +46,7 @@ async fn play(world: &World, fake: &Arc<Fake>, scene: &str) {
     Player::new(fake, world.project.path(), &Arc::default(), 0).perform(scene.to_owned()).await;
 }
 
-/// Plays a scene in which a subagent works in the background when its parent is idle.
+/// Starts a subagent in the background and makes its parent idle.
 async fn with_child(world: &mut World, fake: &Arc<Fake>, session: &Session) -> Session {
     play(world, fake, "prompted; bears; says Meanwhile; finish").await;
     world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("below"))).await;
@@ -57,7 +57,7 @@ async fn with_child(world: &mut World, fake: &Arc<Fake>, session: &Session) -> S
 async fn a_session_is_busy_until_the_last_subagent_has_ended() {
     let (fake, mut world, session) = begun(HASTY).await;
     let child = with_child(&mut world, &fake, &session).await;
-    // It was asked many times, and always said that the session is idle.
+    // The server has reported the session as idle in many status checks.
     fake.called("GET /session/status", 5).await;
     play(&world, &fake, "buries").await;
     assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed);
@@ -71,11 +71,11 @@ async fn a_session_is_busy_until_the_last_subagent_has_ended() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
+async fn the_result_of_a_subagent_is_used_in_the_same_turn() {
     let (fake, mut world, session) = begun(Pace { settle: Duration::from_millis(200), ..HASTY }).await;
     with_child(&mut world, &fake, &session).await;
     play(&world, &fake, "buries").await;
-    // OpenCode tells itself what came of it.
+    // OpenCode continues with the result of the subagent.
     fake.set_busy(true);
     fake.play([vec![busy()], answer("$E", "Taken up"), idle()].concat()).await;
     assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed);
@@ -86,7 +86,7 @@ async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn people_are_told_that_nothing_is_heard_and_the_turn_goes_on() {
+async fn a_silence_is_reported_and_the_turn_continues() {
     let (fake, mut world, session) = begun(HASTY).await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
     world.until(|body| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }))).await;
@@ -96,7 +96,7 @@ async fn people_are_told_that_nothing_is_heard_and_the_turn_goes_on() {
     assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed);
     let told = statuses(&world, &session);
     assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told[1].contains("OpenCode says that it is busy"), "{told:?}");
+    assert!(told[1].contains("OpenCode reports that it is busy"), "{told:?}");
     assert_eq!((told[2].as_str(), told[3].as_str()), ("busy", "idle"));
     assert_eq!(world.check(&session.id), 1);
 }
@@ -115,7 +115,7 @@ async fn a_tool_may_take_its_time() {
 }
 
 #[tokio::test]
-async fn an_idle_that_nobody_heard_is_found_out() {
+async fn a_status_check_finds_a_lost_idle() {
     let (fake, mut world, session) = begun(HASTY).await;
     fake.play([start(), answer("$A", "Hello")].concat()).await;
     fake.called("GET /session/status", 3).await;

@@ -1,4 +1,4 @@
-//! A server that does what a script says.
+//! A fake OpenCode server that is controlled by a script.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,38 +24,38 @@ use crate::opencode::pulse::Pace;
 use crate::opencode::{ABILITIES, OpenCode, Patience, Remote};
 use crate::roster::{About, Program};
 
-/// Longer than anything takes, even on a busy machine.
+/// A timeout that must not expire, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What the session is called there.
+/// The id of the session at the fake server.
 pub(super) const SESSION: &str = "ses_there";
 
 fn driver(agent: OpenCode) -> Driver<OpenCode> {
     Driver::new(agent, Arc::new(SystemClock), Arc::new(|_, _| {}))
 }
 
-/// What a server does.
+/// One action of the server.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
     /// Waits for the next prompt.
     Prompted,
-    /// Waits until there were so many calls that contain this.
+    /// Waits until so many calls contain this text.
     Called(&'static str, usize),
-    /// Sends an event to everybody who listens.
+    /// Sends an event to every open stream.
     Say(Value),
     /// Sends these bytes.
     Raw(Vec<u8>),
     /// Sends a line of so many megabytes.
     Flood(usize),
-    /// Ends every connection that listens.
+    /// Closes every event stream.
     Cut,
-    /// Says this when it is asked who is busy.
+    /// Answers status calls with this value.
     Statuses(Value),
-    /// Says this when it is asked for messages.
+    /// Answers calls for messages with this value.
     Messages(Value),
-    /// Answers calls that contain this so from now on.
+    /// Answers calls that contain this text with this status and body from now on.
     Answer(&'static str, u16, &'static str),
-    /// Never answers calls that contain this.
+    /// Never answers calls that contain this text.
     Hang(&'static str),
 }
 
@@ -75,7 +75,6 @@ struct Shared {
     answers: Mutex<HashMap<&'static str, Option<(u16, &'static str)>>>,
 }
 
-/// The server.
 #[derive(Debug)]
 pub(crate) struct Fake {
     pub(crate) address: String,
@@ -139,19 +138,19 @@ impl Fake {
         OpenCode::new(options, remote, Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
-    /// A runner that calls this server and does not wait for long.
+    /// A runner that calls this server and has short timeouts.
     pub(super) fn hasty_runner(&self) -> Driver<OpenCode> {
         let patience =
             Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Patience::default() };
         driver(OpenCode { patience, ..self.agent() })
     }
 
-    /// A runner that calls this server and asks at this pace whether it is at work.
+    /// A runner that calls this server and checks its status with these delays.
     pub(super) fn paced_runner(&self, pace: Pace) -> Driver<OpenCode> {
         driver(OpenCode { patience: Patience { pace, ..Patience::default() }, ..self.agent() })
     }
 
-    /// A runner that calls this server and has rules.
+    /// A runner that calls this server and has permission rules.
     pub(super) fn ruled_runner(&self, rules: Vec<Rule>) -> Driver<OpenCode> {
         let mut agent = self.agent();
         agent.options.program.rules = rules;
@@ -191,13 +190,13 @@ impl Fake {
         }
     }
 
-    /// Says from now on that the session is at work, or that it is not.
+    /// Sets the status of the session.
     pub(super) fn set_busy(&self, is_busy: bool) {
         let statuses = if is_busy { json!({ SESSION: { "type": "busy" } }) } else { json!({}) };
         *self.shared.statuses.lock().unwrap() = statuses;
     }
 
-    /// Ends every connection that listens; says these are the messages when asked anew. Waits until it was.
+    /// Closes every event stream, serves these messages afterwards, and waits until the runner has read them.
     pub(super) async fn cut(&self, messages: Value) {
         *self.shared.messages.lock().unwrap() = messages;
         let listened = self.calls().iter().filter(|call| call.starts_with("GET /event")).count();
@@ -207,24 +206,24 @@ impl Fake {
         self.called("GET /session/status", asked + 1).await;
     }
 
-    /// Sends an event, as JSON, to everybody who listens.
+    /// Sends an event, as JSON, to every open stream.
     pub(super) fn say(&self, event: &str) {
         self.send(Frame::Bytes(format!("data: {event}\n\n").into()));
     }
 
     fn send(&self, frame: Frame) {
-        // Nobody may be listening just now.
+        // There may be no open stream.
         let _ = self.shared.frames.send(frame);
     }
 
-    /// Waits for so many prompts; tells the id of the last.
+    /// Waits for so many prompts and returns the id of the last one.
     pub(super) async fn prompted(&self, count: usize) -> String {
         let mut prompts = self.shared.prompts.subscribe();
         let waited = timeout(PATIENCE, prompts.wait_for(|prompts| prompts.len() >= count)).await;
         waited.expect("a prompt").unwrap()[count - 1].clone()
     }
 
-    /// Waits until there were so many calls that contain this.
+    /// Waits until `count` calls contain this text.
     pub(super) async fn called(&self, part: &str, count: usize) {
         let mut calls = self.shared.calls.subscribe();
         let enough = |calls: &Vec<String>| calls.iter().filter(|call| call.contains(part)).count() >= count;
@@ -232,7 +231,7 @@ impl Fake {
         assert!(waited.is_ok(), "no {part} among {:?}", self.calls());
     }
 
-    /// What was called so far.
+    /// All calls so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.shared.calls.borrow().clone()
     }

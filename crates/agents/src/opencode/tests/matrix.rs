@@ -1,4 +1,4 @@
-//! Everything a server can do wrong. Whatever it does, the turn ends once, in time, and says what happened.
+//! Servers that misbehave. Each turn ends exactly once and before its deadline, with an error that names the cause.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use super::fake::{Act, Fake, SESSION};
 use super::script::*;
 use crate::roster::tests::world::World;
 
-/// The longest that a case may take.
+/// Longest duration of a case.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// What a server does, and what is to come of it.
+/// The script of a server and the expected outcome.
 struct Case {
     name: &'static str,
     script: Vec<Act>,
     end: EndReason,
-    /// What the last message says of what went wrong.
+    /// A part of the expected error.
     error: &'static str,
-    /// What the session says in the end.
+    /// The expected text of the last answer.
     words: &'static str,
-    /// Somebody stops the turn once it is busy.
+    /// The user aborts the turn once it is busy.
     abort: bool,
 }
 
@@ -56,11 +56,11 @@ fn cases() -> Vec<Case> {
     };
     let done = || json!({ "finish": "stop", "time": { "created": 1, "completed": 2 } });
     vec![
-        // What is right.
+        // Correct behaviour.
         case("an answer", Completed, vec![start(), answer("$A", "Hello"), idle()]).words("Hello"),
         case("two steps", Completed, vec![start(), vec![opened("$A"), tool("$A", "pending"), tool("$A", "running"), tool("$A", "completed"), closed("$A", "tool-calls"), busy()], answer("$B", "Done"), idle()]).words("Done"),
         case("no words at all", Completed, vec![start(), vec![opened("$A"), closed("$A", "stop")], idle()]),
-        // Idle that is none.
+        // Idle that is not the end.
         case("idle twice", Completed, vec![start(), answer("$A", "Hello"), idle(), idle()]).words("Hello"),
         case("an idle of the turn before", Completed, vec![vec![Act::Prompted], idle(), vec![user()], vec![busy()], answer("$A", "Hello"), idle()]).words("Hello"),
         case("idle between a prompt and its busy", Completed, vec![vec![Act::Statuses(json!({ SESSION: { "type": "busy" } })), Act::Prompted, user()], idle(), vec![busy()], answer("$A", "Hello"), idle()]).words("Hello"),
@@ -69,7 +69,7 @@ fn cases() -> Vec<Case> {
         case("only the old idle event", Completed, vec![start(), answer("$A", "Hello"), vec![event("session.idle", json!({}))]]).words("Hello"),
         case("only the new idle event", Completed, vec![start(), answer("$A", "Hello"), vec![status("idle")]]).words("Hello"),
         case("idle is never said", Completed, vec![start(), answer("$A", "Hello")]).words("Hello"),
-        case("somebody else's idle", Completed, vec![start(), vec![event("session.idle", json!({ "sessionID": "ses_other" }))], answer("$A", "Hello"), idle()]).words("Hello"),
+        case("idle of another session", Completed, vec![start(), vec![event("session.idle", json!({ "sessionID": "ses_other" }))], answer("$A", "Hello"), idle()]).words("Hello"),
         case("busy without end", Completed, vec![start(), vec![busy(); 50], answer("$A", "Hello"), vec![busy(); 50], idle()]).words("Hello"),
         case("events after the end", Completed, vec![start(), answer("$A", "Hello"), idle(), answer("$B", "More"), idle()]).words("Hello"),
         case("no busy at all", Completed, vec![vec![Act::Prompted, user()], answer("$A", "Hello"), idle()]).words("Hello"),
@@ -79,27 +79,27 @@ fn cases() -> Vec<Case> {
         case("an error before any message", Error, vec![start(), vec![error("UnknownError")], idle()]).error("it went wrong"),
         case("a message that failed", Error, vec![start(), vec![opened("$A"), failed("$A", "ProviderAuthError")], idle()]).error(""),
         case("an error that was overcome", Completed, vec![start(), vec![opened("$A"), error("ContextOverflowError"), closed("$A", "unknown"), busy()], answer("$B", "Hello"), idle()]).words("Hello"),
-        case("an error nobody knows", Error, vec![start(), vec![opened("$A"), error("NewError")], idle()]),
+        case("an unknown error", Error, vec![start(), vec![opened("$A"), error("NewError")], idle()]),
         case("a content filter", Completed, vec![start(), vec![opened("$A"), event("message.updated", json!({ "info": info("$A", json!({ "finish": "content-filter", "error": { "name": "ContentFilterError", "data": { "message": "withheld" } }, "time": { "created": 1, "completed": 2 } })) }))], idle()]),
-        case("stopped by somebody there", Error, vec![start(), vec![opened("$A"), error("MessageAbortedError")], idle(), vec![failed("$A", "MessageAbortedError")], idle()]).error("stopped at the OpenCode server"),
+        case("aborted by another client", Error, vec![start(), vec![opened("$A"), error("MessageAbortedError")], idle(), vec![failed("$A", "MessageAbortedError")], idle()]).error("aborted the turn at the OpenCode server"),
         case("the session is deleted there", Error, vec![start(), vec![opened("$A"), event("session.deleted", json!({ "info": { "id": SESSION, "slug": "s", "projectID": "g", "directory": "/", "title": "t", "version": "1", "time": { "created": 1, "updated": 1 } } }))]]).error("deleted"),
-        case("the prompt is refused", Error, vec![vec![Act::Answer("prompt_async", 400, "{\"name\":\"BadRequest\",\"data\":{\"message\":\"no such model\"}}")]]).error("did not take the prompt"),
-        case("the prompt is answered with a page", Error, vec![vec![Act::Answer("prompt_async", 500, "<html>")]]).error("did not take the prompt"),
-        case("the session cannot be begun", Error, vec![vec![Act::Answer("POST /session", 500, "{}")]]).error("cannot begin a session"),
-        case("the session is no session", Error, vec![vec![Act::Answer("POST /session", 200, "[1]")]]).error("cannot begin a session"),
-        case("there is no event stream", Error, vec![vec![Act::Answer("GET /event", 404, "{}")]]).error("events cannot be followed"),
-        case("the event stream is a page", Error, vec![vec![Act::Answer("GET /event", 200, "<html>")]]).error("events cannot be followed"),
-        case("nobody is let in", Error, vec![vec![Act::Answer("", 401, "{\"name\":\"Unauthorized\",\"data\":{}}")]]).error("401"),
-        case("nobody lets us listen", Error, vec![vec![Act::Hang("GET /event")]]).error("events did not begin within 2s"),
+        case("the prompt is refused", Error, vec![vec![Act::Answer("prompt_async", 400, "{\"name\":\"BadRequest\",\"data\":{\"message\":\"no such model\"}}")]]).error("did not accept the prompt"),
+        case("the prompt is answered with a page", Error, vec![vec![Act::Answer("prompt_async", 500, "<html>")]]).error("did not accept the prompt"),
+        case("the session cannot be begun", Error, vec![vec![Act::Answer("POST /session", 500, "{}")]]).error("cannot create a session"),
+        case("the session is no session", Error, vec![vec![Act::Answer("POST /session", 200, "[1]")]]).error("cannot create a session"),
+        case("there is no event stream", Error, vec![vec![Act::Answer("GET /event", 404, "{}")]]).error("cannot open the event stream"),
+        case("the event stream is a page", Error, vec![vec![Act::Answer("GET /event", 200, "<html>")]]).error("cannot open the event stream"),
+        case("every call is unauthorized", Error, vec![vec![Act::Answer("", 401, "{\"name\":\"Unauthorized\",\"data\":{}}")]]).error("401"),
+        case("the event stream never opens", Error, vec![vec![Act::Hang("GET /event")]]).error("event stream of OpenCode did not open within 2s"),
         case("the session is never begun", Error, vec![vec![Act::Hang("POST /session")]]).error("did not open the session within 2s"),
-        case("the prompt is never answered", Error, vec![vec![Act::Hang("prompt_async")]]).error("did not take the prompt within 2s"),
-        case("the server goes away for good", Error, vec![start(), vec![opened("$A"), Act::Answer("GET /event", 503, "{}"), Act::Cut]]).error("cannot be reached any more"),
-        case("a line of 100 MB", Error, vec![start(), vec![opened("$A"), Act::Flood(100)]]).error("cannot be reached any more"),
-        case("the prompt is never taken up", Error, vec![vec![Act::Prompted, Act::Cut]]).error("did not take up the prompt"),
+        case("the prompt is never answered", Error, vec![vec![Act::Hang("prompt_async")]]).error("did not accept the prompt within 2s"),
+        case("the server goes away for good", Error, vec![start(), vec![opened("$A"), Act::Answer("GET /event", 503, "{}"), Act::Cut]]).error("is lost"),
+        case("a line of 100 MB", Error, vec![start(), vec![opened("$A"), Act::Flood(100)]]).error("is lost"),
+        case("the prompt is never taken up", Error, vec![vec![Act::Prompted, Act::Cut]]).error("did not begin to work on the prompt"),
         // Streams.
         case("nonsense in the stream", Completed, vec![start(), vec![Act::Raw(b"data: {not json\n\ndata: 7\n\n: comment\n\nevent: x\n\n".to_vec())], answer("$A", "Hello"), idle()]).words("Hello"),
         case("bytes that are no text", Completed, vec![start(), vec![Act::Raw(b"data: \"\xff\xfe\"\n\n".to_vec())], answer("$A", "Hello"), idle()]).words("Hello"),
-        case("events that nobody knows", Completed, vec![start(), vec![event("thing.happened", json!({ "much": [1, 2] })), event("message.part.updated", json!({ "part": 7 }))], answer("$A", "Hello"), idle()]).words("Hello"),
+        case("unknown events", Completed, vec![start(), vec![event("thing.happened", json!({ "much": [1, 2] })), event("message.part.updated", json!({ "part": 7 }))], answer("$A", "Hello"), idle()]).words("Hello"),
         case("the connection breaks after the end", Completed, vec![start(), vec![opened("$A"), messages(json!([text_part("$A", "prt_1", "Hello", false)]), done()), Act::Cut]]).words("Hello"),
         case("the connection breaks in the middle of a line", Completed, vec![start(), vec![opened("$A"), Act::Raw(b"data: {\"type\":\"message.part.upd".to_vec()), messages(json!([text_part("$A", "prt_1", "Hello", false)]), done()), Act::Cut]]).words("Hello"),
         case("the connection breaks in a text", Completed, vec![start(), vec![opened("$A"), text("$A", "prt_1", "", true), delta("$A", "prt_1", "He"), messages(json!([text_part("$A", "prt_1", "", true)]), json!({})), Act::Statuses(json!({ SESSION: { "type": "busy" } })), Act::Cut, Act::Called("GET /session/status", 1), Act::Called("GET /event", 2)], vec![text("$A", "prt_1", "Hello", false), closed("$A", "stop")], idle()]).words("Hello"),
@@ -110,7 +110,7 @@ fn cases() -> Vec<Case> {
         case("a text without deltas", Completed, vec![start(), vec![opened("$A"), text("$A", "prt_1", "Hello", false), closed("$A", "stop")], idle()]).words("Hello"),
         case("deltas without a text", Completed, vec![start(), vec![opened("$A"), delta("$A", "prt_1", "Hello"), text("$A", "prt_1", "Hello", false), closed("$A", "stop")], idle()]).words("Hello"),
         case("a text shorter than its deltas", Completed, vec![start(), vec![opened("$A"), text("$A", "prt_1", "", true), delta("$A", "prt_1", "Hello"), text("$A", "prt_1", "Hé", false), closed("$A", "stop")], idle()]).words("Hello"),
-        case("parts of a message nobody opened", Completed, vec![start(), vec![text("$E", "prt_9", "Lost", false)], answer("$A", "Hello"), idle()]).words("Hello"),
+        case("parts of an unknown message", Completed, vec![start(), vec![text("$E", "prt_9", "Lost", false)], answer("$A", "Hello"), idle()]).words("Hello"),
         case("a message of an older turn", Completed, vec![start(), vec![opened("msg_0"), failed("msg_0", "APIError")], answer("$A", "Hello"), idle()]).words("Hello"),
         case("a tool result before its call", Completed, vec![start(), vec![opened("$A"), tool("$A", "completed"), tool("$A", "running"), tool("$A", "pending"), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
         case("a tool that is never closed", Completed, vec![start(), vec![opened("$A"), tool("$A", "running"), closed("$A", "stop")], idle()]),
@@ -122,25 +122,25 @@ fn cases() -> Vec<Case> {
         // Requests.
         case("a permission", Completed, vec![start(), vec![opened("$A"), tool("$A", "running"), permission("per_1"), Act::Called("/permission/per_1/reply {\"reply\":\"once\"}", 1), tool("$A", "completed"), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
         case("a permission asked twice", Completed, vec![start(), vec![opened("$A"), permission("per_1"), permission("per_1"), Act::Called("/permission/per_1/reply", 1), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
-        case("a permission that nobody takes the answer to", Completed, vec![start(), vec![Act::Answer("/reply", 500, "{}"), Act::Statuses(json!({ SESSION: { "type": "busy" } })), opened("$A"), permission("per_1"), Act::Called("/reply", 1), Act::Called("GET /session/status", 1), closed("$A", "stop")], idle()]),
+        case("a permission whose answer is not accepted", Completed, vec![start(), vec![Act::Answer("/reply", 500, "{}"), Act::Statuses(json!({ SESSION: { "type": "busy" } })), opened("$A"), permission("per_1"), Act::Called("/reply", 1), Act::Called("GET /session/status", 1), closed("$A", "stop")], idle()]),
         case("a permission that is gone", Completed, vec![start(), vec![Act::Answer("/reply", 404, "{}"), opened("$A"), permission("per_1"), Act::Called("/reply", 1), closed("$A", "stop")], idle()]),
         case("a question", Completed, vec![start(), vec![opened("$A"), question("que_1"), Act::Called("/question/que_1/reply {\"answers\":[[\"this\"]]}", 1), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
         case("an end with a permission open", Completed, vec![start(), vec![Act::Hang("/reply"), opened("$A"), permission("per_1"), Act::Called("/reply", 1), closed("$A", "stop")], idle()]),
         case("an abort while an answer is on its way", Aborted, vec![vec![Act::Hang("/reply")], start(), vec![opened("$A"), permission("per_1")]]).aborted(),
         // Aborts.
         case("an abort", Aborted, vec![start(), vec![opened("$A"), Act::Called("/abort", 1), error("MessageAbortedError")], idle(), vec![failed("$A", "MessageAbortedError")], idle()]).aborted(),
-        case("an abort that nobody hears of", Aborted, vec![start(), vec![opened("$A"), tool("$A", "running")]]).aborted(),
+        case("an abort without any event", Aborted, vec![start(), vec![opened("$A"), tool("$A", "running")]]).aborted(),
         case("an abort that is never answered", Aborted, vec![vec![Act::Hang("/abort")], start(), vec![opened("$A")]]).aborted(),
         case("an abort that is refused", Aborted, vec![vec![Act::Answer("/abort", 500, "{}")], start(), vec![opened("$A")]]).aborted(),
         case("an abort while the session is begun", Aborted, vec![vec![Act::Hang("POST /session")]]).aborted(),
-        case("an abort while nobody lets us listen", Aborted, vec![vec![Act::Hang("GET /event")]]).aborted(),
+        case("an abort while the event stream opens", Aborted, vec![vec![Act::Hang("GET /event")]]).aborted(),
         case("an abort while the prompt is sent", Aborted, vec![vec![Act::Hang("prompt_async")]]).aborted(),
         case("a refused permission ends it", Blocked, vec![start(), vec![opened("$A"), tool("$A", "running"), permission("per_refuse"), Act::Called("/permission/per_refuse/reply {\"reply\":\"reject\"}", 1), tool("$A", "error"), closed("$A", "tool-calls")], idle()]),
     ]
 }
 
 #[tokio::test]
-async fn whatever_a_server_does_a_turn_ends_once_and_says_why() {
+async fn every_turn_ends_once_with_its_cause() {
     let cases = cases();
     assert!(cases.len() >= 40, "{}", cases.len());
     join_all(cases.into_iter().map(play)).await;
@@ -158,7 +158,7 @@ async fn play(case: Case) {
     world.refuses = refuses;
     let session = world.session().await;
     let begun = Instant::now();
-    // What a server is set up with, it is set up with before anybody calls.
+    // Apply the part of the script before the first prompt before the runner makes any call.
     let first = case.script.iter().position(|act| matches!(act, Act::Prompted)).unwrap_or(case.script.len());
     let (setup, script) = case.script.split_at(first);
     fake.play(setup.to_vec()).await;
@@ -167,7 +167,7 @@ async fn play(case: Case) {
         if case.abort {
             world.until(|body| matches!(body, EventBody::SessionStatus(_))).await;
             if script.is_empty() {
-                // Whatever hangs is what is aborted.
+                // Abort while the call that hangs is open.
                 fake.called("", setup.len().min(1)).await;
             } else {
                 world.until(|body| matches!(body, EventBody::MessageUpdated(it) if matches!(it.info, Message::Assistant(_)))).await;

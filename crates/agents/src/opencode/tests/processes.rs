@@ -1,6 +1,6 @@
-//! The process behind it: how it starts, how it ends, and that none is left.
+//! The server process: its start, its end, and that no process is left running.
 //!
-//! The program is a script that says where the fake server listens; what it does then is up to each test.
+//! The program is a script that writes the address of the fake server; each test defines the rest of the script.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::roster::tests::world::World;
 
 const LISTENS: &str = "echo \"opencode server listening on $FAKE_URL\"";
 
-/// A program, and the file into which it writes who it is.
+/// A program, with the file in which it records its process id.
 struct Installed {
     directory: TempDir,
 }
@@ -90,26 +90,26 @@ async fn one_process_serves_all_turns_and_ends_with_its_runner() {
     assert_eq!(processes.len(), 1);
     assert!(lives(&processes[0]));
     let begun = fake.calls().iter().filter(|call| call.starts_with("POST /session {")).count();
-    assert_eq!(begun, 2, "a session goes on with its own: {:?}", fake.calls());
+    assert_eq!(begun, 2, "each session resumes its own: {:?}", fake.calls());
     runner.close().await;
     assert!(!lives(&processes[0]));
 }
 
 #[tokio::test]
-async fn a_process_that_cannot_start_is_told_with_its_last_words() {
+async fn the_error_of_a_failed_start_quotes_the_error_output() {
     for (script, words) in [
         ("echo 'no licence' >&2; exit 3", ["before it listened", "no licence"]),
-        ("exit 0", ["before it listened", "said nothing"]),
+        ("exit 0", ["before it listened", "wrote nothing"]),
         ("printf 'opencode server listening on http'; exit 5", ["before it listened", "code 5"]),
         ("kill -9 $$", ["before it listened", "9"]),
-        ("echo 'opencode server listening on http://['; exec sleep 600", ["cannot be called", "address"]),
-        ("while :; do echo noise; done", ["did not say where it listens", "said nothing"]),
-        ("exec >&-; exec sleep 600", ["did not say where it listens", "said nothing"]),
+        ("echo 'opencode server listening on http://['; exec sleep 600", ["invalid address", "address"]),
+        ("while :; do echo noise; done", ["did not report its address", "wrote nothing"]),
+        ("exec >&-; exec sleep 600", ["did not report its address", "wrote nothing"]),
         ("sleep 600 & echo $! >> $(dirname $0)/pids; exit 6", ["before it listened", "code 6"]),
         ("printf '\\377\\n'; echo 'no luck' >&2; exit 1", ["before it listened", "no luck"]),
         (
             "head -c 100000000 /dev/zero | tr '\\0' a; exec sleep 600",
-            ["did not say where it listens", "said nothing"],
+            ["did not report its address", "wrote nothing"],
         ),
     ] {
         let fake = Fake::new().await;
@@ -124,7 +124,7 @@ async fn a_process_that_cannot_start_is_told_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_told() {
+async fn the_error_names_a_missing_program() {
     let fake = Fake::new().await;
     let runner = fake.runner_of(fake.program(vec!["/nowhere/opencode".into()]), None);
     let mut world = World::new(Arc::new(runner), None).await;
@@ -147,7 +147,7 @@ async fn a_process_that_never_listens_is_given_up_and_ended() {
 }
 
 #[tokio::test]
-async fn a_process_may_do_with_its_output_what_it_likes_once_it_listens() {
+async fn output_after_the_start_is_ignored() {
     for then in ["exec >&-", "head -c 100000000 /dev/zero", "head -c 5000000 /dev/zero >&2", "printf '\\377'"]
     {
         let fake = Fake::new().await;
@@ -185,7 +185,7 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
 }
 
 #[tokio::test]
-async fn a_process_that_nobody_needs_is_stopped_and_started_again() {
+async fn an_idle_process_is_stopped_and_started_again() {
     let fake = Fake::new().await;
     let installed = Installed::new(&format!("{LISTENS}\ntrap '' TERM; sleep 600 & wait; wait"));
     let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_millis(50))), None).await;

@@ -1,8 +1,8 @@
-//! What OpenCode was recorded doing, done again by a fake server, and heard by the runner: one idle for each turn, every
-//! part closed, and nothing that would mislead a client. The stories are kept as snapshots.
+//! Replays recordings of OpenCode through the fake server: each turn publishes one idle and closes every part. The
+//! published events are compared with snapshots.
 //!
-//! The recordings are those whose wire `protocol` reads. Ids of messages are made to fit the prompts that Baton sends,
-//! since their order says which turn a message is of.
+//! The recordings are the same as in `protocol`. The replay renames messages to fit the ids of the prompts that Baton
+//! sends, because the order of ids determines the turn of a message.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::fake::{Fake, SESSION};
 use crate::external::world::{LONG, Person, World};
 
-/// Recordings, and how their turns end.
+/// The recordings with the ends of their turns.
 const RECORDINGS: [(&str, &[EndReason]); 57] = [
     ("abort", &[Aborted, Completed]),
     ("abort_permission", &[Aborted]),
@@ -81,36 +81,36 @@ const RECORDINGS: [(&str, &[EndReason]); 57] = [
     ("tool_error", &[Completed]),
 ];
 
-/// Recordings that hold nothing a runner could hear: a stream without a turn, a command that a person runs, and a turn
-/// whose beginning nobody listened to.
+/// Recordings that contain no complete turn: a stream without a turn, a shell command of the user, and a turn whose
+/// beginning was not recorded.
 const LEFT_OUT: [&str; 4] = ["README", "idle_30s", "perm_reconnect", "shell"];
 
-/// Where a recording goes on to what no prompt of a runner's begins.
+/// The points at which recordings continue with work that no prompt begins.
 const ENDS_AT: [(&str, &str); 2] = [("misc_http", "noReply"), ("summarize", "/summarize")];
 
-/// Recordings that are played at once: they mostly wait.
+/// The number of recordings to play at once, because they mostly wait.
 const AT_ONCE: usize = 8;
 
-/// What the person is to do.
+/// An action of the simulated user.
 #[derive(Debug)]
 enum Cue {
-    /// To say something: in a turn of its own, or while one runs and so much was heard of it.
+    /// Submits a prompt: between turns, or in a running turn after these events.
     Prompt { running: Option<Heard> },
-    /// To stop the turn of which so much was heard.
+    /// Aborts the turn after these events.
     Abort(Heard),
 }
 
-/// How much was heard of a turn.
+/// The number of events of a turn so far.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Heard {
     deltas: usize,
-    /// Calls of tools that run.
+    /// The ids of running tool calls.
     calls: BTreeSet<String>,
     permissions: usize,
 }
 
 impl Heard {
-    /// Counts what OpenCode says of its session.
+    /// Counts an event of OpenCode.
     fn count(&mut self, event: &Value) {
         let properties = &event["properties"];
         match event["type"].as_str().unwrap_or_default() {
@@ -123,7 +123,7 @@ impl Heard {
         }
     }
 
-    /// The same of what Baton publishes.
+    /// Counts the events that Baton has published.
     fn published(world: &World, session: &SessionId) -> Self {
         let mut heard = Self::default();
         for event in world.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
@@ -144,7 +144,7 @@ fn every_recording_is_played() {
 }
 
 #[tokio::test]
-async fn recordings_are_told_as_one_idle_for_each_turn() {
+async fn recordings_publish_one_idle_for_each_turn() {
     for recordings in RECORDINGS.chunks(AT_ONCE) {
         let plays = recordings.iter().map(|(name, ends)| async move {
             let played = timeout(LONG / 2, replay(name)).await;
@@ -226,7 +226,7 @@ async fn assert_all_is_closed(name: &str, world: &World) {
             for part in message.parts.iter().map(|part| serde_json::to_value(part).unwrap()) {
                 let Some(child) = part.pointer("/state/metadata/sessionId") else { continue };
                 let exists = created(world).iter().any(|created| child == created.id.as_str());
-                assert!(exists, "{name}: a call names a session that nobody has: {child}");
+                assert!(exists, "{name}: a call names an unknown session: {child}");
             }
         }
     }
@@ -240,7 +240,7 @@ fn created(world: &World) -> Vec<Session> {
     sessions.collect()
 }
 
-/// What was published, session by session. The recorder's scratch files are nowhere in particular.
+/// The published events, session by session, without the paths of the recorder's temporary files.
 fn story(world: &World, session: &Session) -> String {
     let mut story = world.story(&session.id);
     for child in created(world).iter().filter(|created| created.id != session.id) {
@@ -254,7 +254,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/tests/fixtures/opencode")
 }
 
-/// The lines of a recording, of one listener if there were several.
+/// The lines of a recording. If it has several event streams, only one of them.
 fn recording(name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
     let end = ENDS_AT.iter().find(|(ended, _)| *ended == name).map(|(_, end)| *end);
@@ -267,7 +267,7 @@ fn recording(name: &str) -> Vec<Value> {
     lines.filter(|line| line["label"] != "B-stays").take_while(|line| !ends(line)).collect()
 }
 
-/// Plays a recording: events as they come, and calls when the runner makes them.
+/// Plays a recording: sends its events in order and waits for the runner's calls.
 async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<Cue>) {
     let mut names = Names::default();
     let (mut prompts, mut aborts) = (0, 0);
@@ -302,7 +302,7 @@ async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<Cue>) {
                     let mut answers = rest.iter().filter(|line| line["k"] == "res");
                     answers.find(|line| line["p"].as_str().is_some_and(|path| path.ends_with(end)))
                 };
-                // What it says when it is asked at the very end it does not say in the middle.
+                // Serve the recorded messages only after a restart: otherwise they are from the end of the recording.
                 let was_restarted = rest.iter().any(|line| line["text"] == "restarted");
                 let messages = read("/message").filter(|_| was_restarted).map(|line| &line["body"]);
                 names.is_busy &= !was_restarted;
@@ -315,7 +315,7 @@ async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<Cue>) {
     }
 }
 
-/// Whether a recording goes on with a prompt that is taken.
+/// Returns true if the next line is a prompt that OpenCode accepted.
 fn is_prompt(lines: &[Value]) -> bool {
     let (call, path) = (&lines[0], lines[0]["p"].as_str().unwrap());
     let is_taken = || {
@@ -327,7 +327,7 @@ fn is_prompt(lines: &[Value]) -> bool {
 }
 
 fn say(fake: &Fake, names: &mut Names, event: &Value) {
-    // The fake says by itself who is connected.
+    // The fake server sends the events about connections itself.
     if event["type"].as_str().is_some_and(|kind| kind.starts_with("server.")) {
         return;
     }
@@ -336,7 +336,7 @@ fn say(fake: &Fake, names: &mut Names, event: &Value) {
     fake.say(&names.changed(event));
 }
 
-/// The request that an event makes, if somebody answers it before the turn is over.
+/// The id of the request in an event, if the recording answers it before the turn ends.
 fn answered<'a>(event: &'a Value, rest: &[Value]) -> Option<&'a str> {
     if !matches!(event["type"].as_str(), Some("permission.asked" | "question.asked")) {
         return None;
@@ -350,12 +350,12 @@ fn answered<'a>(event: &'a Value, rest: &[Value]) -> Option<&'a str> {
     is_answered.then(|| request.as_str()).flatten()
 }
 
-/// What things are called now that were called otherwise then.
+/// The mapping from recorded ids to current ones.
 #[derive(Default)]
 struct Names {
     session: Option<String>,
     prompts: Vec<String>,
-    /// Prompts that were heard.
+    /// The number of prompts that OpenCode has published.
     heard: usize,
     messages: HashMap<String, String>,
     is_busy: bool,
@@ -367,7 +367,7 @@ impl Names {
         self.session = body["id"].as_str().map(str::to_owned);
     }
 
-    /// Whether a call is about the session that was begun.
+    /// Returns true if a call is about the recorded session.
     fn is_known(&self, path: &str) -> bool {
         self.session.as_ref().is_some_and(|session| path.contains(session.as_str()))
     }

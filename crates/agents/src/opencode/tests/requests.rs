@@ -1,4 +1,4 @@
-//! Requests that OpenCode makes and that nobody here answers.
+//! Requests of OpenCode that the user does not answer in Baton.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fake::{Act, Fake};
 use super::script::*;
 use crate::external::world::{Person, World};
 
-/// A turn that waits for a person: for a permission, or for an answer to a question.
+/// Starts a turn that waits for a permission or for the answer to a question.
 async fn asked(request: Act, limits: Limits) -> (Fake, World, protocol::Session) {
     let fake = Fake::new().await;
     let mut world = World::bounded(limits, |_| fake.runner()).await;
@@ -21,13 +21,13 @@ async fn asked(request: Act, limits: Limits) -> (Fake, World, protocol::Session)
     (fake, world, session)
 }
 
-/// The rest of the turn, in which all is well.
+/// The rest of a successful turn.
 fn rest() -> Vec<Act> {
     [vec![tool("$A", "completed"), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()].concat()
 }
 
 #[tokio::test]
-async fn what_somebody_else_answers_is_withdrawn_at_once() {
+async fn a_request_that_another_client_answers_is_withdrawn_at_once() {
     for (request, settled) in [
         (permission("per_1"), settled_as("permission.replied", "per_1")),
         (question("que_1"), settled_as("question.replied", "que_1")),
@@ -51,7 +51,7 @@ fn settled_as(kind: &str, request: &str) -> Act {
 }
 
 #[tokio::test]
-async fn what_is_gone_after_a_break_is_withdrawn() {
+async fn a_request_that_is_gone_after_a_reconnect_is_withdrawn() {
     let (fake, mut world, session) = asked(permission("per_1"), Limits::default()).await;
     fake.set_busy(true);
     fake.play(vec![Act::Cut]).await;
@@ -63,7 +63,7 @@ async fn what_is_gone_after_a_break_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn what_nobody_answers_is_refused_in_time() {
+async fn an_unanswered_request_is_refused_at_its_timeout() {
     let limits = Limits { request: Duration::from_millis(200), ..Limits::default() };
     let (fake, mut world, session) = asked(permission("per_1"), limits).await;
     fake.called("/permission/per_1/reply {\"reply\":\"reject\"}", 1).await;

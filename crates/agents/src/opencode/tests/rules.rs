@@ -1,4 +1,4 @@
-//! What OpenCode wants is decided by rules before people are asked.
+//! Permission rules decide about OpenCode's requests before the user is asked.
 
 use engine::limits::Limits;
 use protocol::request::{Action, PermissionReply, Rule};
@@ -15,7 +15,7 @@ async fn world(rules: &[Rule]) -> (Fake, World, Session) {
     (fake, world, session)
 }
 
-/// A turn that begins with a request and goes on when that was answered.
+/// A turn that begins with a permission request and continues after the answer.
 fn wanting(request: &str, answer: &'static str) -> Vec<Act> {
     let asks = vec![opened("$A"), tool("$A", "running"), permission(request), Act::Called(answer, 1)];
     [asks, goes_on()].concat()
@@ -31,7 +31,7 @@ fn asked(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn rules_answer_before_people_do() {
+async fn rules_decide_before_the_user_is_asked() {
     for (action, answer) in
         [(Action::Allow, "/permission/per_1/reply {\"reply\":\"once\"}"), (Action::Deny, "prevents you")]
     {
@@ -46,7 +46,7 @@ async fn rules_answer_before_people_do() {
 }
 
 #[tokio::test]
-async fn people_are_asked_where_rules_say_so_and_where_they_say_nothing() {
+async fn the_user_is_asked_without_a_matching_rule() {
     for rules in [vec![Rule::new("bash", "*", Action::Ask)], Vec::new()] {
         let (fake, mut world, session) = world(&rules).await;
         world.submit(&session, "please").await;
@@ -58,7 +58,7 @@ async fn people_are_asked_where_rules_say_so_and_where_they_say_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_good_is_not_asked_again() {
+async fn permanent_approvals_are_not_asked_again() {
     let (fake, mut world, session) = world(&[]).await;
     world.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A"), tool("$A", "running"), permission("per_1")]].concat()).await;
@@ -69,7 +69,7 @@ async fn what_was_allowed_for_good_is_not_asked_again() {
     fake.play(goes_on()).await;
     assert_eq!(world.until_idle(&session, Person::Silent).await, EndReason::Completed);
 
-    // In another session, too: it is allowed in this directory.
+    // The approval holds for the whole directory, so it also applies in another session.
     let other = world.session().await;
     world.submit(&other, "again").await;
     fake.prompted(2).await;

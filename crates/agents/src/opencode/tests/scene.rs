@@ -1,4 +1,4 @@
-//! Scenes in the words of OpenCode: what the programs of other agents do on the stage, done by a server.
+//! Plays the shared scenarios of all external agents with the fake OpenCode server.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,38 +10,37 @@ use tokio::sync::Notify;
 use super::fake::{Act, Fake, SESSION};
 use super::script::*;
 
-/// What a subagent's session is called there.
+/// The id of a subagent's session at the fake server.
 const CHILD: &str = "ses_child";
 
-/// A server that plays a scene.
+/// A fake server that plays a scenario.
 pub(crate) struct Player {
     fake: Arc<Fake>,
     /// The directory of the project.
     project: PathBuf,
-    /// Lets a scene go on that is `ready` to.
+    /// Releases a scenario that waits at `ready`.
     go: Arc<Notify>,
-    /// Prompts of scenes before this one.
+    /// The number of prompts of earlier scenarios.
     prompts: usize,
 }
 
-/// How far it has come.
+/// The state of a running scenario.
 struct Scene {
     player: Player,
     prompts: usize,
-    /// What the messages of this turn begin with, and how many there are.
+    /// The prefix of the ids of this turn's messages, and the number of messages.
     prompt: String,
     messages: u8,
-    /// The sessions that are at work.
+    /// The busy sessions.
     busy: BTreeSet<&'static str>,
 }
 
 impl Player {
-    /// Plays after so many prompts.
     pub(crate) fn new(fake: &Arc<Fake>, project: &Path, go: &Arc<Notify>, prompts: usize) -> Self {
         Self { fake: Arc::clone(fake), project: project.to_owned(), go: Arc::clone(go), prompts }
     }
 
-    /// Plays a scene: words with `;` between them.
+    /// Plays a scenario: commands separated by `;`.
     pub(crate) async fn perform(self, words: String) {
         let mut scene = Scene {
             prompts: self.prompts,
@@ -111,11 +110,11 @@ impl Scene {
             }
             "ready" => self.player.go.notified().await,
             "returns" | "linger" | "" => {}
-            other => panic!("nobody knows how to play {other:?}"),
+            other => panic!("unknown command {other:?}"),
         }
     }
 
-    /// Whether a session is at work from now on.
+    /// Sets the status of a session.
     async fn works(&mut self, session: &'static str, works: bool) {
         if works {
             self.busy.insert(session);
@@ -126,7 +125,7 @@ impl Scene {
         self.play(vec![Act::Statuses(statuses.collect())]).await;
     }
 
-    /// The message that was begun last, and its text.
+    /// The id of the last message.
     fn id(&self) -> String {
         format!("{}{}", self.prompt, char::from(b'a' + self.messages))
     }
@@ -139,7 +138,7 @@ impl Scene {
         self.player.fake.play(acts).await;
     }
 
-    /// Asks whether it may run something, and does.
+    /// Asks for permission to run a command, and runs it.
     async fn want(&mut self, writes: bool) {
         self.messages += 1;
         let id = self.id();
@@ -196,7 +195,7 @@ fn task(message: &str, status: &str) -> Act {
     event("message.part.updated", json!({ "part": part, "time": 1 }))
 }
 
-/// Something that happens in the subagent's session.
+/// An event of the subagent's session.
 fn below(kind: &str, properties: Value) -> Act {
     let mut properties = properties;
     properties["sessionID"] = CHILD.into();

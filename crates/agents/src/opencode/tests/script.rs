@@ -1,4 +1,4 @@
-//! The words that scripts are made of.
+//! The building blocks of scripts.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub(super) fn error(name: &str) -> Act {
     )
 }
 
-/// An assistant message; `more` is what is special about it.
+/// An assistant message with the additional fields `more`.
 pub(super) fn info(id: &str, more: Value) -> Value {
     let mut info = json!({
         "id": id, "parentID": "$P", "role": "assistant", "sessionID": SESSION, "mode": "build", "agent": "build",
@@ -84,7 +84,7 @@ fn updated(part: &Value) -> Act {
     event("message.part.updated", json!({ "part": part, "time": 1 }))
 }
 
-/// A text part as it is listed.
+/// A text part in the form of a listed message.
 pub(super) fn text_part(message: &str, id: &str, text: &str, is_open: bool) -> Value {
     let time = if is_open { json!({ "start": 1 }) } else { json!({ "start": 1, "end": 2 }) };
     part(message, id, json!({ "type": "text", "text": text, "time": time }))
@@ -130,12 +130,12 @@ pub(super) fn question(id: &str) -> Act {
     event("question.asked", json!({ "id": id, "questions": [question] }))
 }
 
-/// A prompt is taken up.
+/// OpenCode begins to work on a prompt.
 pub(super) fn start() -> Vec<Act> {
     vec![Act::Prompted, user(), busy(), busy()]
 }
 
-/// A message that says something.
+/// A complete message with a text.
 pub(super) fn answer(id: &str, words: &str) -> Vec<Act> {
     vec![
         opened(id),

@@ -1,4 +1,4 @@
-//! One assistant message of OpenCode's, and how far its parts have come.
+//! One assistant message of OpenCode and the progress of its parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,17 +10,17 @@ use super::Child;
 
 /// The tool that starts subagents.
 const TASK: &str = "task";
-/// Where it says in which session one works.
+/// The metadata field with the session id of a subagent.
 pub(in super::super) const TASK_SESSION: &str = "sessionId";
 
-/// A message that is open.
+/// An open message.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) id: MessageId,
-    /// Whether it is complete, but for the end of the turn.
+    /// True if the message is complete and only the end of the turn is missing.
     pub(super) is_done: bool,
     texts: HashMap<PartId, Text>,
-    /// The parts of an attempt that failed. Nothing more is said about them.
+    /// The parts of a failed attempt. Later events about them are ignored.
     withdrawn: HashSet<PartId>,
     tools: HashMap<String, Stage>,
 }
@@ -28,9 +28,9 @@ pub(super) struct Step {
 #[derive(Debug)]
 struct Text {
     is_reasoning: bool,
-    /// How many bytes were told.
+    /// The number of bytes that were emitted.
     told: usize,
-    /// Some of it was said while nobody listened. What is said next does not follow what was told.
+    /// Deltas were lost while the event stream was interrupted, so the next delta does not continue the emitted text.
     has_gap: bool,
     is_closed: bool,
 }
@@ -47,12 +47,12 @@ impl Step {
         Self { id, is_done: false, texts: HashMap::new(), withdrawn: HashSet::new(), tools: HashMap::new() }
     }
 
-    /// Whether a tool runs.
+    /// Returns true while a tool runs.
     pub(super) fn is_acting(&self) -> bool {
         self.tools.values().any(|stage| *stage == Stage::Running)
     }
 
-    /// What a part means.
+    /// Translates the state of a part.
     pub(super) fn part(&mut self, part: Part) -> Vec<AgentEvent> {
         let is_open = part.is_open();
         match part.body {
@@ -63,7 +63,7 @@ impl Step {
         }
     }
 
-    /// Text as it is now. What was not told as deltas is told here.
+    /// Takes in the current state of a text. Emits the rest that did not arrive as deltas.
     fn text(
         &mut self,
         id: &PartId,
@@ -77,7 +77,7 @@ impl Step {
         }
         let mut said = self.begin(id, is_reasoning);
         let Some(known) = self.texts.get_mut(id).filter(|known| !known.is_closed) else { return said };
-        // An open text is stored empty by OpenCode, whatever was said of it already.
+        // OpenCode stores an open text as empty, even after deltas.
         if let Some(rest) = text.get(known.told..).filter(|rest| !rest.is_empty()) {
             known.told = text.len();
             said.push(more(id, is_reasoning, rest.to_owned()));
@@ -102,15 +102,15 @@ impl Step {
         }]
     }
 
-    /// Nobody has listened for a while.
+    /// Marks all texts as incomplete after an interruption of the event stream.
     pub(super) fn missed(&mut self) {
         for text in self.texts.values_mut() {
             text.has_gap = true;
         }
     }
 
-    /// More of a text. Of one that was never begun, or not wholly heard, nothing is said: its whole text comes at its
-    /// end.
+    /// Translates a delta. A delta of an unknown or incomplete text is dropped, because the end of the text carries all
+    /// of it.
     pub(super) fn delta(&mut self, id: &PartId, delta: &str) -> Vec<AgentEvent> {
         match self.texts.get_mut(id) {
             Some(text) if !text.is_closed && !text.has_gap => {
@@ -121,7 +121,7 @@ impl Step {
         }
     }
 
-    /// Ends texts that OpenCode has left open.
+    /// Ends the texts that OpenCode has left open.
     pub(super) fn finish_texts(&mut self) -> Vec<AgentEvent> {
         let mut open: Vec<_> = self.texts.iter_mut().filter(|(_, text)| !text.is_closed).collect();
         open.sort_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
@@ -132,8 +132,7 @@ impl Step {
         open.into_iter().map(close).collect()
     }
 
-    /// The attempt has failed and is made again. What it said is taken back, unless a tool has been called: that
-    /// happened.
+    /// Withdraws the text of a failed attempt before the retry, unless the attempt has called a tool.
     pub(super) fn withdraw(&mut self) -> Vec<AgentEvent> {
         if self.texts.is_empty() {
             return Vec::new();
@@ -222,7 +221,7 @@ fn file(part: Part) -> Option<FilePart> {
     }
 }
 
-/// The subagent that a part tells of.
+/// The subagent that a tool part has started.
 pub(super) fn child(part: &Part) -> Option<Child> {
     let PartBody::Tool(tool) = &part.body else { return None };
     let ToolState::Running(state) = &tool.state else { return None };

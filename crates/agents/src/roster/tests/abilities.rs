@@ -1,5 +1,5 @@
-//! What works with each kind of agent, and what does not: every cell of the table in docs/agents.md is proven by a turn.
-//! Whoever changes what an agent is said to be able to do changes what is proven of it.
+//! The abilities of each kind of agent: a turn proves every cell of the table in docs/agents.md.
+//! A change of an agent's declared abilities changes the proofs that must hold for it.
 
 mod proofs;
 
@@ -7,7 +7,7 @@ use protocol::agent::Abilities;
 
 use super::stage::each;
 
-/// A test for each ability, which proves that it works where it is said to, and that its absence is handled openly.
+/// Defines a test for each ability, which proves that it works where it is declared and how its absence is handled.
 macro_rules! proven {
     ($($ability:ident),* $(,)?) => {
         $(

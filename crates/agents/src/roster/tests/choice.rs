@@ -1,4 +1,4 @@
-//! Who answers a prompt.
+//! The choice of the agent and the model for a prompt.
 
 use engine::ports::{SystemClock, SystemRandom};
 use engine::session::Turn;
@@ -28,7 +28,7 @@ fn roster() -> Roster {
     }
 }
 
-/// An agent of somebody else's that never does anything.
+/// An external agent that never does anything.
 struct Stranger(About);
 
 impl Runner for Stranger {
@@ -74,7 +74,7 @@ fn resolve(session: &Session, agent: Option<&str>, model: Option<&ModelRef>) -> 
 }
 
 #[test]
-fn only_agents_that_may_change_something_go_on_with_their_todos() {
+fn only_agents_that_may_edit_continue_with_their_todos() {
     let plain = session(&json!({}));
     let goes_on = |agent| {
         let wanted = Wanted { session: &plain, agent: Some(agent), model: None };
@@ -85,7 +85,7 @@ fn only_agents_that_may_change_something_go_on_with_their_todos() {
 }
 
 #[test]
-fn a_prompt_gets_what_it_asks_for_or_the_next_best() {
+fn a_prompt_gets_the_agent_and_model_it_names_or_the_defaults() {
     let plain = session(&json!({}));
     let used = session(&json!({ "agent": "plan", "model": { "id": "slow", "providerID": "demo" } }));
     assert_eq!(resolve(&plain, None, None).unwrap(), "build demo/baton");
@@ -96,7 +96,7 @@ fn a_prompt_gets_what_it_asks_for_or_the_next_best() {
 }
 
 #[test]
-fn what_nobody_knows_is_refused_with_what_somebody_does() {
+fn unknown_names_are_refused_with_the_known_ones() {
     let plain = session(&json!({}));
     let error = resolve(&plain, Some("nobody"), None).unwrap_err();
     assert!(error.contains("nobody") && error.contains("build, plan, general, explore"), "{error}");
@@ -112,7 +112,7 @@ fn what_nobody_knows_is_refused_with_what_somebody_does() {
 }
 
 #[test]
-fn somebody_elses_agent_runs_its_own_models_and_no_others() {
+fn an_external_agent_runs_only_its_own_models() {
     let plain = session(&json!({}));
     let used = session(&json!({ "model": { "id": "large", "providerID": "stranger" } }));
     assert_eq!(resolve(&plain, Some("stranger"), None).unwrap(), "stranger stranger/default");

@@ -1,4 +1,4 @@
-//! Turns of other people's agents go on by themselves while todos are open: in the same turn, within the same bounds,
+//! Turns of external agents continue while todos are open: in the same turn, within the same limits,
 //! and for the same reasons as those of the native loop.
 
 use protocol::continuation::StopReason;
@@ -8,10 +8,10 @@ use super::stage::{Stage, each};
 use crate::external::world::Person;
 use crate::roster::known::Kind;
 
-/// What an agent is told when its turn goes on.
+/// The beginning of the continuation prompt.
 const REMINDER: &str = "The todo list is not finished";
 
-/// What was said about going on: how often it did, and why it did not.
+/// The number of continuations of a session, and the reasons why they stopped.
 fn went_on(stage: &Stage, session: &Session) -> (usize, Vec<StopReason>) {
     let own = stage.world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
     let (mut started, mut stopped) = (0, Vec::new());
@@ -25,13 +25,13 @@ fn went_on(stage: &Stage, session: &Session) -> (usize, Vec<StopReason>) {
     (started, stopped)
 }
 
-/// How often the session was said to be idle.
+/// The number of idle statuses of a session.
 fn idles(stage: &Stage, session: &Session) -> usize {
     let is_idle = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if it.session_id == session.id && matches!(it.status, SessionStatus::Idle { .. }));
     stage.world.seen.iter().filter(|event| is_idle(&event.body)).count()
 }
 
-/// An agent that leaves a todo open and finishes it when it is told to.
+/// Runs an agent that leaves a todo open and finishes it in the continuation.
 pub(super) async fn finishes(kind: Kind) {
     let scene =
         "prompted; plans pending; says Planned; finish; prompted; plans completed; says Done; finish; linger";
@@ -56,7 +56,7 @@ async fn an_open_todo_is_finished_within_the_turn() {
 }
 
 #[tokio::test]
-async fn an_agent_that_gets_nowhere_is_left_alone() {
+async fn continuations_stop_without_progress() {
     each(async |kind| {
         let scene = format!("{} linger", "prompted; plans pending; says Planned; finish;".repeat(4));
         let mut stage = Stage::new(kind, &scene).await;
@@ -70,7 +70,7 @@ async fn an_agent_that_gets_nowhere_is_left_alone() {
 }
 
 #[tokio::test]
-async fn abort_holds_until_a_person_says_something_new() {
+async fn no_continuation_follows_an_abort_until_the_next_prompt() {
     each(async |kind| {
         let scene = "prompted; plans pending; says Planned; finish; prompted; opens Working; stopped; \
                      prompted; plans pending; says Again; finish; prompted; plans completed; says Done; finish; linger";
@@ -89,7 +89,7 @@ async fn abort_holds_until_a_person_says_something_new() {
 }
 
 #[tokio::test]
-async fn a_refused_request_ends_it() {
+async fn a_refused_request_ends_the_continuations() {
     each(async |kind| {
         let scene = "prompted; plans pending; wants; finish; linger";
         let mut stage = Stage::new(kind, scene).await;

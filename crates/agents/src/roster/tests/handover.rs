@@ -1,4 +1,4 @@
-//! An agent that takes up a conversation is told what was said in it, whichever agent it is.
+//! Every kind of agent receives the earlier messages of a conversation that it takes over.
 
 use protocol::{EndReason, EventBody};
 
@@ -6,9 +6,9 @@ use super::stage::{Stage, each};
 use crate::external::world::Person;
 
 #[tokio::test]
-async fn a_fork_knows_what_was_said_before_it() {
+async fn a_fork_receives_the_earlier_conversation() {
     each(async |kind| {
-        // Each session has a program of its own, which begins anew; a server goes on.
+        // Each session has its own program, which begins the scenario anew; a server continues it.
         let scene = "prompted; says One; finish; prompted; says Two; finish; prompted; says Three; finish; linger";
         let mut stage = Stage::new(kind, scene).await;
         let session = stage.world.session().await;
@@ -17,7 +17,7 @@ async fn a_fork_knows_what_was_said_before_it() {
         for prompt in ["what was it?", "and now?"] {
             assert_eq!(stage.world.turn(&fork, prompt, Person::Agrees).await, EndReason::Completed, "{kind:?}");
         }
-        // It is told once, with the first prompt of the fork, and not shown.
+        // The agent receives it once, with the first prompt of the fork, and clients do not see it.
         let told = stage.told();
         let handed: Vec<&String> = told.iter().filter(|told| told.contains("Person: remember it")).collect();
         assert_eq!(handed.len(), 1, "{kind:?}: {told:?}");

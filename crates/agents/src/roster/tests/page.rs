@@ -1,4 +1,4 @@
-//! The tables of docs/agents.md, written from what the code says.
+//! Generates the tables of docs/agents.md from the code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::roster::known::{KNOWN, Kind};
 
 use super::scenario;
 
-/// What each kind of agent is called on the page.
+/// The names of the kinds of agents on the page.
 const NAMES: [(&str, Kind); 4] =
     [("Claude Code", Kind::Claude), ("Codex", Kind::Codex), ("OpenCode", Kind::OpenCode), ("ACP", Kind::Acp)];
 
-/// What the letters of the table stand for.
+/// The descriptions of the abilities.
 const ABOUT: [(&str, &str); 15] = [
     ("queue", "prompts wait while the agent is busy"),
     ("steer", "a prompt can join the running turn"),
@@ -33,13 +33,13 @@ const ABOUT: [(&str, &str); 15] = [
 ];
 
 #[test]
-fn the_page_about_agents_says_what_the_code_does() {
+fn the_page_about_agents_matches_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agents.md");
     let shown = std::fs::read_to_string(&path).unwrap();
     let page = replaced(&shown, "programs", &programs());
     let page = replaced(&page, "abilities", &abilities());
     let page = replaced(&page, "scenario", &scenario::table());
-    #[expect(clippy::disallowed_methods, reason = "how a person asks a test for a new page")]
+    #[expect(clippy::disallowed_methods, reason = "the variable with which a developer updates the page")]
     let update = std::env::var_os("UPDATE").is_some();
     if update {
         std::fs::write(&path, &page).unwrap();
@@ -48,7 +48,7 @@ fn the_page_about_agents_says_what_the_code_does() {
     }
 }
 
-/// A page with another table between two marks.
+/// Replaces the table between two marks of a page.
 fn replaced(page: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let (head, rest) = page.split_once(&begin).expect("the mark before the table");

@@ -1,13 +1,13 @@
-//! One task, event by event, as each agent's golden stream tells it: a table of docs/agents.md.
+//! The events of one task in the snapshots of each agent, as a table of docs/agents.md.
 //!
-//! Each runner keeps its stories in its own short words; here they are put into those of the wire.
+//! The snapshots of each runner use their own short form; this module maps them to the names of the wire.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Where the golden streams of the task are: read a file, add a line to it, say so.
+/// The snapshots of the task: read a file, add a line to it, report it.
 const STREAMS: [(&str, &str); 5] = [
     ("native", "native/tests/snapshots/agents__native__tests__scenarios__story_read_edit.snap"),
     ("Claude Code", "claude/tests/snapshots/agents__claude__tests__recordings__state_read_edit.snap"),
@@ -16,7 +16,7 @@ const STREAMS: [(&str, &str); 5] = [
     ("OpenCode", "opencode/tests/snapshots/agents__opencode__tests__replay__read_edit.snap"),
 ];
 
-/// How a line of a story begins, in small letters, and the event that it stands for. The first that fits counts.
+/// The prefix of a snapshot line, in lower case, and its event. The first match counts.
 const WORDS: [(&str, &str); 17] = [
     ("busy", "`session.status` busy"),
     ("status busy", "`session.status` busy"),
@@ -37,16 +37,16 @@ const WORDS: [(&str, &str); 17] = [
     ("step finish", "`message.part.updated` step-finish"),
 ];
 
-/// What is in a cell, if there is nothing special about an event.
+/// The cell of an event without details.
 const THERE: &str = "●";
 
-/// An event, and what is in each stream's cell.
+/// An event and its cell for each stream.
 struct Row {
     event: String,
     cells: Vec<Option<String>>,
 }
 
-/// The table. Whatever differs is told by an empty cell.
+/// The table. An empty cell marks a difference.
 pub(super) fn table() -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (at, (name, path)) in STREAMS.into_iter().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn table() -> String {
     table
 }
 
-/// A stream beside those that are there: what is the same comes into the same row.
+/// Adds a stream as a column. Equal events share a row.
 fn merged(rows: &[Row], at: usize, words: &[(String, String)]) -> Vec<Row> {
     let old: Vec<&str> = rows.iter().map(|row| row.event.as_str()).collect();
     let new: Vec<&str> = words.iter().map(|(event, _)| event.as_str()).collect();
@@ -90,8 +90,7 @@ fn merged(rows: &[Row], at: usize, words: &[(String, String)]) -> Vec<Row> {
     merged
 }
 
-/// What a stream says, in the wire's words, each with what is special about it. What comes several times in a row, as
-/// deltas do, is told once.
+/// The events of a stream with their details. Consecutive equal events, such as deltas, become one.
 fn words(path: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -103,8 +102,8 @@ fn words(path: &str) -> Vec<(String, String)> {
     words
 }
 
-/// One line. Events that only Baton sends, those about the session itself and those about no session (`file.edited`) are
-/// left out: not every story has them.
+/// The event of one line. Events that only Baton sends, events about the session itself and events without a session
+/// (`file.edited`) are left out, because not every snapshot contains them.
 fn word(line: &str, tools: &mut Vec<String>) -> Option<(String, String)> {
     let plain = line.strip_prefix("message ").unwrap_or(line);
     if plain.starts_with("asst") || plain.starts_with("assistant") {
@@ -117,7 +116,7 @@ fn word(line: &str, tools: &mut Vec<String>) -> Option<(String, String)> {
     Some(((*event).to_owned(), THERE.to_owned()))
 }
 
-/// An assistant message: why it ended, and whether it is complete.
+/// The event of an assistant message, with its finish reason and completion.
 fn assistant(line: &str) -> String {
     let finish = match line {
         line if line.contains("tool") => ", `tool-calls`",
@@ -128,7 +127,7 @@ fn assistant(line: &str) -> String {
     format!("`message.updated` assistant{finish}{completed}")
 }
 
-/// A tool, by which of the task's it is: names differ from agent to agent.
+/// The event of a tool. Tools are numbered, because their names differ between agents.
 fn tool(line: &str, tools: &mut Vec<String>) -> Option<(String, String)> {
     let mut parts = line.split([':', ' ']);
     let (name, state) = (parts.next()?, parts.next()?);

@@ -1,11 +1,10 @@
-//! A stage for all drivers: one scene, told in the words of each agent, played by a program or a server that behaves
-//! like it.
+//! A test harness for all drivers: a fake program or server plays one scenario in the protocol of each agent.
 //!
-//! A scene is words with `;` between them. `prompted` waits for the next prompt, `joined` for one that joins; `says TEXT`
-//! is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks for a
-//! permission, `returns` is the end of what was permitted, and `writes` is both with a changed file between them;
+//! A scenario is commands with `;` between them. `prompted` waits for a prompt, `joined` for one that joins;
+//! `says TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
+//! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
-//! `buries` is its end; `finish` ends the turn and `stopped` does so when it is told to; `ready` waits for
+//! `buries` is its end; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
 //! [`Stage::go`]; `linger` stays.
 
 use std::collections::BTreeMap;
@@ -33,7 +32,7 @@ use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
 use crate::roster::{About, External, Program, Watched};
 
-/// The words of a program.
+/// The shell functions that implement the commands for an agent.
 fn dialect(kind: Kind) -> &'static str {
     match kind {
         Kind::Claude => include_str!("stage/claude.sh"),
@@ -43,23 +42,23 @@ fn dialect(kind: Kind) -> &'static str {
     }
 }
 
-/// Plays something with every kind of agent at the same time, and says with whom it failed.
+/// Runs a test with every kind of agent at the same time, and names the kinds that failed.
 pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
     let played = Kind::ALL.map(|kind| {
         let played = AssertUnwindSafe(play(kind)).catch_unwind();
         async move { played.await.map_err(|_| kind) }
     });
     let failed: Vec<Kind> = join_all(played).await.into_iter().filter_map(Result::err).collect();
-    assert!(failed.is_empty(), "it went wrong with {failed:?}");
+    assert!(failed.is_empty(), "the test failed with {failed:?}");
 }
 
-/// Who plays the agent.
+/// The fake program or server.
 pub(super) enum Cast {
     Program(Fake),
     Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
 }
 
-/// A world with an agent that plays a scene.
+/// A test harness with an agent that plays a scenario.
 pub(super) struct Stage {
     pub(super) world: World,
     kind: Kind,
@@ -69,12 +68,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Plays a scene.
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
         Self::bounded(kind, scene, &Budget::default()).await
     }
 
-    /// Plays a scene within a budget.
+    /// Plays a scenario within a budget.
     pub(super) async fn bounded(kind: Kind, scene: &str, budget: &Budget) -> Self {
         let mut cast = Cast::new(kind, scene).await;
         let mut runner = None;
@@ -84,7 +82,7 @@ impl Stage {
         Self { world, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
     }
 
-    /// The server is gone, and another one starts; the agent plays its scene anew.
+    /// Simulates a restart of the server; the agent plays its scenario from the beginning.
     pub(super) async fn restart(self) -> Self {
         let Self { world, kind, scene, mut cast, runner } = self;
         runner.close().await;
@@ -95,19 +93,19 @@ impl Stage {
         Self { world, kind, scene, cast, runner: runner.unwrap() }
     }
 
-    /// A session whose turns go on by themselves if todos are open.
+    /// A session whose turns continue while todos are open.
     pub(super) async fn continuing(&self) -> Session {
         let session = self.world.session().await;
         let patch = SessionPatch { continuation: Some(true), ..SessionPatch::default() };
         self.world.sessions.update(&session.id, patch).await.unwrap()
     }
 
-    /// Waits until the agent has begun to say this.
+    /// Waits for this text delta.
     pub(super) async fn until_said(&mut self, words: &str) {
         self.world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
     }
 
-    /// Lets a scene go on that is `ready` to.
+    /// Releases a scenario that waits at `ready`.
     pub(super) fn go(&self) {
         match &self.cast {
             Cast::Program(_) => std::fs::write(self.world.project.path().join(".go"), "").unwrap(),
@@ -115,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// All that the agent was told.
+    /// All messages that the agent has received.
     pub(super) fn told(&self) -> Vec<String> {
         match &self.cast {
             Cast::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
@@ -123,19 +121,19 @@ impl Stage {
         }
     }
 
-    /// How often the agent was told something that contains this.
+    /// The number of messages to the agent that contain this text.
     pub(super) fn count_told(&self, words: &str) -> usize {
         self.told().iter().filter(|told| told.contains(words)).count()
     }
 
-    /// Fails if clients were misled or a process is left; tells how many turns the session had.
+    /// Asserts that the events are valid and that no process is left. Returns the number of turns.
     pub(super) async fn end(self, session: &Session) -> usize {
         let turns = self.world.check(&session.id);
         self.close().await;
         turns
     }
 
-    /// Fails if a process is left.
+    /// Asserts that no process is left.
     pub(super) async fn close(self) {
         self.runner.close().await;
         if let Cast::Program(fake) = &self.cast {
@@ -144,7 +142,7 @@ impl Stage {
     }
 }
 
-/// The runner, as everybody gets it, and a handle on what is inside.
+/// The wrapped runner, and a handle on the inner one.
 fn watched(
     cast: &Cast,
     kind: Kind,
@@ -166,7 +164,7 @@ impl Cast {
         Self::Program(Fake::new(&format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))))
     }
 
-    /// A program plays when it is started; a server plays from now on.
+    /// Starts the scenario of a server. A program plays when it is started.
     pub(super) fn raise(&mut self, scene: &str, project: &Path) {
         if let Self::Server { fake, go, playing } = self {
             let prompts = fake.calls().iter().filter(|call| call.contains("/prompt_async")).count();

@@ -1,4 +1,4 @@
-//! What is done for every agent: files can be taken back, budgets hold.
+//! The services for every external agent: reverting files, and budgets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::world::World;
 use crate::Snapshots;
 use crate::roster::{About, External, Watched};
 
-/// What the agent is called.
+/// The id of the agent.
 const ID: &str = "stranger";
 
-/// An agent that does a fixed thing.
+/// An agent with a fixed behaviour.
 struct Fixed {
     about: About,
     deed: Deed,
@@ -30,13 +30,13 @@ struct Fixed {
 
 #[derive(Clone, Copy)]
 enum Deed {
-    /// Takes two steps: one that changes a file and one that talks.
+    /// Takes two steps: one that changes a file and one with text only.
     Edits,
-    /// Changes a file and then waits to be stopped.
+    /// Changes a file and then waits for the abort.
     Hangs,
-    /// Takes steps until it is stopped.
+    /// Takes steps until it is aborted.
     Goes,
-    /// Says what it calls the conversation: what it did before, or a new name.
+    /// Answers with the id of its conversation, the stored one or a new one.
     Remembers,
 }
 
@@ -102,7 +102,7 @@ async fn edit(turn: &Turn) {
         metadata: None,
     };
     turn.emit(running).await;
-    // What the session has stored has passed whoever watches.
+    // Once the events are stored, the wrapper has handled them.
     turn.history().await.unwrap();
     let file = std::path::Path::new(&turn.session.directory).join("README.md");
     std::fs::write(file, "changed\n").unwrap();
@@ -137,7 +137,7 @@ fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Va
 }
 
 #[tokio::test]
-async fn what_it_does_to_files_is_shown_and_can_be_taken_back() {
+async fn file_changes_are_shown_and_can_be_reverted() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
     let mut world = World::new(watched(Deed::Edits, snapshots.clone(), json!({})), snapshots).await;
@@ -164,7 +164,7 @@ async fn what_it_does_to_files_is_shown_and_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn an_aborted_step_says_what_it_has_changed() {
+async fn an_aborted_step_reports_its_changes() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
     let mut world = World::new(watched(Deed::Hangs, snapshots.clone(), json!({})), snapshots).await;
@@ -179,7 +179,7 @@ async fn an_aborted_step_says_what_it_has_changed() {
 }
 
 #[tokio::test]
-async fn a_budget_stops_it() {
+async fn a_budget_stops_the_agent() {
     for (budget, steps) in [
         (json!({ "steps": { "turn": 3 } }), 3),
         (json!({ "cost": { "turn": 1 } }), 2),
@@ -209,7 +209,7 @@ async fn time_is_a_budget_too() {
     assert!(begun.elapsed() >= Duration::from_mins(30));
 }
 
-/// What the agent has said in a session, and what Baton has said about it.
+/// The texts of the agent in a session, and the warnings of Baton.
 async fn said(world: &World, session: &Session) -> (Vec<String>, Vec<String>) {
     let messages = world.messages(&session.id).await;
     let answers = messages.iter().filter(|message| matches!(message.info, Message::Assistant(_)));
@@ -224,7 +224,7 @@ async fn said(world: &World, session: &Session) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
+async fn a_fork_has_its_own_conversation_and_warns_once() {
     let mut world = World::new(watched(Deed::Remembers, None, json!({})), None).await;
     let session = world.session().await;
     world.turn(&session, "one").await;

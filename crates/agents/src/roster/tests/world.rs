@@ -1,4 +1,4 @@
-//! A world for tests: a project that is a repository, an engine around one runner, and somebody who watches.
+//! The test harness: a project that is a repository, an engine around one runner, and its recorded events.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -23,7 +23,7 @@ use workspace::process::{self, Exit, Spec};
 
 use crate::Snapshots;
 
-/// Longer than anything takes, even on a busy machine.
+/// A timeout that must not expire, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A project, a session engine and its events.
@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) project: TempDir,
     pub(crate) seen: Vec<Event>,
-    /// Whether whatever is asked is refused.
+    /// True if every permission request and question is refused.
     pub(crate) refuses: bool,
     stream: Stream,
     unread: VecDeque<Event>,
@@ -49,7 +49,7 @@ impl Runners for Always {
 }
 
 impl World {
-    /// A world in which this runner takes every turn. What it does to files can be taken back if there are snapshots.
+    /// A harness in which this runner takes every turn. With snapshots its file changes can be reverted.
     pub(crate) async fn new(runner: Arc<dyn Runner>, snapshots: Option<Arc<Snapshots>>) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), "# A project\n\nEnd of file.\n").unwrap();
@@ -102,13 +102,13 @@ impl World {
         self.sessions.submit(&session.id, PromptInput::text(text)).await.unwrap();
     }
 
-    /// A whole turn, in which whatever is asked is allowed.
+    /// Runs a turn in which every request is allowed.
     pub(crate) async fn turn(&mut self, session: &Session, text: &str) -> EndReason {
         self.submit(session, text).await;
         self.until_idle(session).await
     }
 
-    /// The next thing that is published.
+    /// Waits for the next published event.
     pub(crate) async fn next(&mut self) -> EventBody {
         while self.unread.is_empty() {
             let next = tokio::time::timeout(PATIENCE, self.stream.next());
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// The next thing that is published; what is asked is answered.
+    /// Waits for the next published event and answers it if it is a request.
     pub(crate) async fn react(&mut self) -> EventBody {
         let body = self.next().await;
         match &body {
@@ -158,7 +158,7 @@ impl World {
         body
     }
 
-    /// Answers whatever is asked until the session is idle; tells how the turn ended.
+    /// Answers requests until the session is idle. Returns the end of the turn.
     pub(crate) async fn until_idle(&mut self, session: &Session) -> EndReason {
         let mut end = None;
         loop {

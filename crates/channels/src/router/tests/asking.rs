@@ -236,7 +236,7 @@ async fn a_question_times_out_without_further_events() {
     asked(&mut world, &json!([colours(false, true)])).await;
     world.pass(Duration::from_secs(20)).await;
     world.server.called("POST /question/que_1/reject").await;
-    world.heard("Nobody answered within 20 s, so the request was dismissed.").await;
+    world.heard("No answer came within 20 s, so the request was dismissed.").await;
     let post = world.heard("Dismissed, because no answer came in time.").await;
     assert!(post.buttons.is_empty());
 }

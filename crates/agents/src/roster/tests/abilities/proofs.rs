@@ -1,4 +1,4 @@
-//! One proof for each ability: a scene that only goes as it should if the ability is there, or if it is not.
+//! One proof for each ability: a scenario whose outcome depends on the ability.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::external::world::Person;
 use crate::roster::Watched;
 use crate::roster::known::Kind;
 
-/// A turn in which whatever is asked is allowed.
+/// Runs a turn in which every request is allowed.
 async fn played(kind: Kind, scene: &str) -> (Stage, Session) {
     let mut stage = Stage::new(kind, scene).await;
     let session = stage.world.session().await;
@@ -29,7 +29,7 @@ fn has_seen(stage: &Stage, fits: impl Fn(&EventBody) -> bool) -> bool {
     stage.world.seen.iter().any(|event| fits(&event.body))
 }
 
-/// A prompt that is sent while another is answered.
+/// Sends a second prompt while the first is being answered.
 async fn second(stage: &mut Stage, session: &Session, delivery: Delivery) {
     stage.world.submit(session, "first").await;
     stage.until_said("One").await;
@@ -37,7 +37,7 @@ async fn second(stage: &mut Stage, session: &Session, delivery: Delivery) {
     stage.world.sessions.submit(&session.id, prompt).await.unwrap();
 }
 
-/// It waits until the first is answered.
+/// Asserts that the second prompt waits for the end of the first turn.
 async fn waits(kind: Kind, delivery: Delivery) {
     let scene = "prompted; opens One; ready; closes; finish; prompted; says Two; finish; linger";
     let mut stage = Stage::new(kind, scene).await;
@@ -51,7 +51,7 @@ async fn waits(kind: Kind, delivery: Delivery) {
 }
 
 pub(super) async fn queue(kind: Kind, able: bool) {
-    assert!(able, "the engine does it");
+    assert!(able, "the engine implements it");
     waits(kind, Delivery::Queue).await;
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn steer(kind: Kind, able: bool) {
 }
 
 pub(super) async fn abort(kind: Kind, able: bool) {
-    assert!(able, "whoever does not stop is ended");
+    assert!(able, "a process that does not stop is ended");
     let mut stage = Stage::new(kind, "prompted; opens One; stopped; linger").await;
     let session = stage.world.session().await;
     stage.world.submit(&session, "please").await;
@@ -110,7 +110,7 @@ pub(super) async fn todos(kind: Kind, able: bool) {
     assert_eq!(stage.end(&session).await, 1);
 }
 
-/// What a turn with one step has used.
+/// The tokens and the cost of a turn with one step.
 async fn used(kind: Kind) -> (u64, f64) {
     let (stage, session) = played(kind, "prompted; says Done; finish; linger").await;
     let session = stage.world.sessions.get(&session.id).await.unwrap();
@@ -128,7 +128,7 @@ pub(super) async fn cost(kind: Kind, able: bool) {
 
 pub(super) async fn children(kind: Kind, able: bool) {
     if !able {
-        // What is not its own is not shown as if it were.
+        // The messages of the subagent do not appear in the session of the parent.
         let (stage, session) = played(kind, "prompted; bears; says Done; finish; linger").await;
         assert_eq!(stage.world.sessions.children(&session.id).await.unwrap(), [], "{kind:?}");
         assert!(!stage.world.story(&session.id).contains("below"), "{kind:?}");
@@ -210,7 +210,7 @@ pub(super) async fn budgets(kind: Kind, able: bool) {
 }
 
 pub(super) async fn continuation(kind: Kind, able: bool) {
-    assert_eq!(able, kind.abilities().todos, "what goes on is a todo list");
+    assert_eq!(able, kind.abilities().todos, "continuations need a todo list");
     if able {
         continuation::finishes(kind).await;
     }

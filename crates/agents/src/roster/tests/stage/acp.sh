@@ -1,4 +1,4 @@
-# Scenes in the words of the Agent Client Protocol.
+# The commands of scenarios in the Agent Client Protocol.
 turns=0
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 update() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%s","update":%s}}\n' "${2:-s}" "$1"; }
@@ -25,7 +25,7 @@ wonders() {
     next
     request elicitation/create '{"mode":"form","sessionId":"s","message":"Which?","requestedSchema":{"type":"object","properties":{"q":{"type":"string","oneOf":[{"const":"Red","title":"Red"}]}}}}'
 }
-# It has no word for this.
+# The protocol has no message for retries.
 retries() { :; }
 bears() { update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"below"}}' s2; }
 buries() { :; }

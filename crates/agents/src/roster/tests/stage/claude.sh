@@ -1,4 +1,4 @@
-# Scenes in the words of Claude Code.
+# The commands of scenarios in the protocol of Claude Code.
 event() { say '{"type":"stream_event","event":'"$1"'}'; }
 state() { say '{"type":"system","subtype":"session_state_changed","state":"'"$1"'"}'; }
 joined() { told '"type":"user"'; }

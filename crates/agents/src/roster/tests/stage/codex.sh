@@ -1,4 +1,4 @@
-# Scenes in the words of Codex.
+# The commands of scenarios in the protocol of Codex.
 turns=0
 answer() { number && printf '{"id":%s,"result":%s}\n' "$id" "$1"; }
 tell() { printf '{"method":"%s","params":{"threadId":"t","turnId":"u%s"%s}}\n' "$1" $turns "${2:+,$2}"; }

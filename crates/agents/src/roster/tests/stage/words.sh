@@ -1,7 +1,7 @@
-# What every program on the stage can do, besides the words of `external::world`.
+# Shell functions for the fake programs of all agents, besides those of `external::world`.
 n=0
 next() { n=$((n + 1)); }
-# Waits for a line that contains this, and notes all that it hears.
+# Waits for a line that contains this text, and records all lines.
 told() {
     while IFS= read -r line; do
         printf '%s\n' "$line" >>"$NOTES"
@@ -9,9 +9,9 @@ told() {
     done
     exit 0
 }
-# The id of the request that was told last.
+# The id of the last request.
 number() { id=${line#*\"id\":} && id=${id%%[,\}]*}; }
-# Waits until the test wants it to go on.
+# Waits until the test releases the scenario.
 ready() { until [ -e .go ]; do sleep 0.02; done; }
 says() { opens "$1" && closes; }
 writes() { wants && echo changed >README.md && returns; }
