@@ -32,7 +32,7 @@ use protocol::{
 use tempfile::TempDir;
 
 use crate::published::Published;
-use crate::roster::Program;
+use crate::roster::{External, Program};
 
 use super::keeper::Wake;
 
@@ -153,13 +153,15 @@ impl Clock for Ticking {
     }
 }
 
-struct OneRunner(Arc<dyn Runner>);
+struct OneRunner(Arc<dyn External>);
 
 impl Runners for OneRunner {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move {
-            let model = wanted.model.cloned().unwrap_or_else(|| ModelRef::new("external", "default"));
-            Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, Arc::clone(&self.0)))
+            let model = wanted.model.cloned();
+            let model = model.unwrap_or_else(|| ModelRef::new(&self.0.about().id, "default"));
+            let runner = Arc::clone(&self.0) as Arc<dyn Runner>;
+            Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, runner))
         }
         .boxed()
     }
@@ -175,14 +177,14 @@ pub(crate) struct World {
 
 impl World {
     /// An engine with these bounds around the runner that is made; what wakes up gets its turn.
-    pub(crate) async fn bounded<R: Runner + 'static>(limits: Limits, make: impl FnOnce(Wake) -> R) -> Self {
+    pub(crate) async fn bounded<R: External + 'static>(limits: Limits, make: impl FnOnce(Wake) -> R) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
         Self::on(TempDir::new().unwrap(), memory, bus, limits, make).await
     }
 
     /// The server is gone and another one opens the same log.
-    pub(crate) async fn restart<R: Runner + 'static>(self, make: impl FnOnce(Wake) -> R) -> Self {
+    pub(crate) async fn restart<R: External + 'static>(self, make: impl FnOnce(Wake) -> R) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
         let world = Self::on(self.project, memory, bus, Limits::default(), make).await;
@@ -190,7 +192,7 @@ impl World {
         world
     }
 
-    async fn on<R: Runner + 'static>(
+    async fn on<R: External + 'static>(
         project: TempDir,
         memory: Arc<Memory>,
         bus: Arc<Bus>,

@@ -1,6 +1,7 @@
 //! Turns of other people's agents, in an engine of their own.
 
 mod abilities;
+mod behaviour;
 mod choice;
 mod continuation;
 mod handover;

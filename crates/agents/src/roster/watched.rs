@@ -1,8 +1,11 @@
-//! A runner under supervision: snapshots around its steps, budgets, and what was said before it came.
+//! An external agent under supervision: snapshots around its steps, budgets, and the history that it does not know.
 //!
-//! Somebody else's agent changes files in its own process and asks nobody, so its steps are treated as commands are:
-//! the tree is compared before and after, and what nobody else has claimed is its work. Its usage is counted where it
-//! tells of it; a budget that is used up stops the agent alone, and the turn ends as `budget`.
+//! An external agent changes files in its own process without asking, so its steps are treated as commands are: the tree is
+//! compared before and after, and every change that no other tool has claimed is the agent's. Its usage is counted where
+//! the agent reports it; an exhausted budget stops the agent alone, and the turn ends as `budget`.
+//!
+//! The last prompt that an agent took is noted in the session. Turns of other agents and commands of the user since then
+//! are told to the agent with its next prompt. If that prompt was reverted, the agent begins a new conversation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +14,19 @@ use engine::ports::{Draft, Prepared, Runner};
 use engine::session::{Call, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
-use protocol::{AgentEvent, MessageError, SessionId, TurnEnd};
+use protocol::message::Origin;
+use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Session, SessionId, TurnEnd};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::handover::Missed;
 use super::{About, External, handover};
 use crate::Snapshots;
 use crate::budget::Meter;
 use crate::snapshots::{Around, Changes};
 
-/// A runner whose steps are watched.
+/// An external agent whose steps are watched.
 #[derive(Clone)]
 pub struct Watched {
     runner: Arc<dyn External>,
@@ -30,27 +35,70 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Watches over a runner. Without snapshots what it does to files is not known.
+    /// Watches over a runner. Without snapshots its changes of files are not known.
     pub fn new(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
         Self { runner, snapshots, budget }
     }
 
-    /// Tells an agent that begins a conversation of its own in a session that has a history (a fork, or one that
-    /// somebody else has run so far) what was said, and people that this is all it knows. Two sessions never share a
-    /// conversation.
+    /// Tells an agent with its prompt what it does not know about the session, and the user that it does not know more.
     async fn introduce(&self, turn: &Turn, tapped: &mut Turn) {
         let about = self.about();
-        if turn.session.parent_id.is_some() || turn.session.note(&about.id).is_some() {
+        if turn.session.parent_id.is_some() || !is_prompt(turn).await {
             return;
         }
-        let Some(conversation) = handover::conversation(turn).await else { return };
-        tapped.preface(conversation);
-        let message = format!(
-            "{} begins a conversation of its own: of what was said here before it knows only the words, which it is told \
-             with this prompt",
-            about.name
-        );
-        turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+        let seen = seen(about);
+        let missed = match (turn.session.note(&about.id), turn.session.note(&seen)) {
+            (Some(_), Some(last)) => handover::missed(turn, &about.id, last).await,
+            (Some(_), None) => Missed::Nothing,
+            (None, _) => Missed::Undone,
+        };
+        let message = match missed {
+            Missed::Nothing => None,
+            Missed::Turns { text, by_others } => {
+                tapped.preface(text);
+                by_others.then(|| {
+                    format!("{} is told in words what others did here since its last turn", about.name)
+                })
+            }
+            Missed::Undone => {
+                self.runner.forget(&turn.session.id).await;
+                forget_note(&mut tapped.session, &about.id);
+                handover::conversation(turn).await.map(|conversation| {
+                    tapped.preface(conversation);
+                    format!(
+                        "{} begins a conversation of its own: of what was said here before it knows only the words, \
+                         which it is told with this prompt",
+                        about.name
+                    )
+                })
+            }
+        };
+        if let Some(message) = message {
+            turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
+        }
+        let note = turn.prompt.to_string();
+        turn.emit(AgentEvent::Noted { name: seen, note }).await;
+    }
+}
+
+/// The name of the note with the last prompt that an agent took.
+fn seen(about: &About) -> String {
+    format!("{}:prompt", about.id)
+}
+
+/// Tells whether a turn begins with a prompt for the agent.
+async fn is_prompt(turn: &Turn) -> bool {
+    match turn.message(&turn.prompt).await {
+        Ok(Some(MessageWithParts { info: Message::User(user), .. })) => {
+            !matches!(user.origin(), Some(Origin::Shell { .. } | Origin::Wake))
+        }
+        _ => false,
+    }
+}
+
+fn forget_note(session: &mut Session, name: &str) {
+    if let Some(notes) = session.extra.get_mut(Session::NOTES).and_then(serde_json::Value::as_object_mut) {
+        notes.remove(name);
     }
 }
 

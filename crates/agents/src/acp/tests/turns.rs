@@ -341,3 +341,17 @@ async fn an_agent_learns_what_it_can_ask_for() {
     assert_eq!(heard[1]["params"], json!({ "cwd": world.directory(), "mcpServers": [] }));
     finish(world).await;
 }
+
+#[tokio::test]
+async fn a_command_of_the_agent_is_dead_when_an_abort_has_ended_the_turn() {
+    let text = r#"begin; tool t1 execute in_progress; setsid sleep 600 & echo $! >> .pids; say hi
+        hear; answer 3 '{"stopReason":"cancelled"}'; stay"#;
+    let mut world = world(text).await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Sleeps).await;
+    assert_eq!(world.ends(&session), [EndReason::Aborted]);
+    world.assert_nothing_is_left();
+}

@@ -206,3 +206,17 @@ async fn a_plan_and_a_name_are_passed_on() {
     assert_eq!((todos[0].content.as_str(), todos[0].status.as_str()), ("look", "in_progress"));
     assert_eq!(world.sessions.get(&session.id).await.unwrap().title, "A tidy plan");
 }
+
+#[tokio::test]
+async fn a_command_is_dead_when_an_abort_has_ended_the_turn() {
+    let text = "begin; setsid sleep 600 & echo $! >> .processes; runs c; word m go; \
+                hear; answer 4 '{}'; ends interrupted; stay";
+    let mut world = world(text).await;
+    let session = world.session().await;
+    world.submit(&session, "please").await;
+    world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
+    world.sessions.abort(&session.id).await.unwrap();
+    world.until_idle(&session, Person::Agrees).await;
+    assert_eq!(world.ends(&session), [EndReason::Aborted]);
+    world.assert_nothing_is_left();
+}
