@@ -15,7 +15,9 @@ use super::translate::{self, Translator};
 use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
-use crate::external::{Broken, Child, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal};
+use crate::external::{
+    Broken, Child, Failure, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal,
+};
 use crate::roster::DEFAULT_MODEL;
 
 /// Lines that are kept of its output between turns. The newest matter, because they tell what it has begun.
@@ -61,11 +63,19 @@ struct Progress {
     /// The last segment that ended, if none has begun since.
     segment: Option<Segment>,
     is_idle: bool,
+    /// The reason why the turn is to end, if it is.
+    stop: Option<Stop>,
+}
+
+/// The reason why a turn is to end before the process ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
     /// The user refused a request of the agent itself.
-    has_refused: bool,
-    is_interrupted: bool,
-    /// The turn was ended without the word of the process.
-    is_doubtful: bool,
+    Refused,
+    /// The user stopped the turn.
+    Interrupted,
+    /// The end of the turn was due, and the process has not become idle.
+    Overdue,
 }
 
 /// A request of Claude Code.
@@ -95,7 +105,7 @@ pub struct ClaudeProcess {
 
 impl ClaudeProcess {
     /// Starts a process that resumes the conversation with this id, or begins a new one.
-    pub(super) fn start(options: &Options, turn: &Turn, resume: Option<&str>) -> Result<Self, MessageError> {
+    pub(super) fn start(options: &Options, turn: &Turn, resume: Option<&str>) -> Result<Self, Failure> {
         let manner = Manner::of(options, turn);
         let fixed = [
             "-p",
@@ -116,9 +126,8 @@ impl ClaudeProcess {
         }
         let mut launch = options.launch(&turn.session.directory, args);
         launch.environment.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into()));
-        let child = Child::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let mut process = Self {
-            child,
+            child: Child::start(&launch)?,
             translator: Translator::new(launch.directory.clone()),
             directory: launch.directory,
             unread: VecDeque::new(),
@@ -172,7 +181,7 @@ impl ClaudeProcess {
         use translate::Signal as Said;
         match signal {
             Said::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Said::Born { parent, birth } => out.push(Signal::ChildStarted(parent, birth)),
+            Said::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
             Said::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
             Said::Named(note) => out.push(Signal::Note(note)),
             Said::State(state) => self.state(state, out),
@@ -214,7 +223,7 @@ impl ClaudeProcess {
     /// Tells whether the turn has ended. Subagents keep it open unless the user has stopped the turn.
     fn has_ended(&self) -> bool {
         let is_over = if self.has_states { self.turn.is_idle } else { self.turn.segment.is_some() };
-        is_over && (self.turn.is_interrupted || !self.translator.has_children())
+        is_over && (self.turn.stop == Some(Stop::Interrupted) || !self.translator.has_children())
     }
 
     /// The end of the turn according to its last segment.
@@ -250,7 +259,7 @@ impl Process for ClaudeProcess {
             tokio::select! {
                 biased;
                 () = write(&input, &mut self.queue), if !self.queue.is_empty() => {}
-                heard = self.child.next() => return heard.map_err(Broken::gone),
+                heard = self.child.next() => return heard.map_err(|failure| Broken::gone(failure.to_string())),
             }
         }
     }
@@ -292,7 +301,9 @@ impl Process for ClaudeProcess {
     fn answer(&mut self, child: Option<&str>, request: Request, answer: Answer) -> bool {
         let reply = permit::reply(request.id, &request.permit, answer);
         self.queue.push_back(wire::answer(&reply.id, &reply.response));
-        self.turn.has_refused |= reply.refused && child.is_none();
+        if reply.refused && child.is_none() {
+            self.turn.stop = Some(Stop::Refused);
+        }
         reply.refused
     }
 
@@ -304,7 +315,7 @@ impl Process for ClaudeProcess {
     }
 
     fn interrupt(&mut self) -> bool {
-        self.turn.is_interrupted = true;
+        self.turn.stop = Some(Stop::Interrupted);
         self.control(&json!({ "subtype": "interrupt" }));
         true
     }
@@ -312,7 +323,7 @@ impl Process for ClaudeProcess {
     fn phase(&self) -> Phase {
         let is_settling = self.turn.segment.is_some() && !self.translator.has_busy_children();
         match (&self.turn.segment, self.turn.has_begun) {
-            _ if self.turn.has_refused || is_settling => Phase::Ending,
+            _ if self.turn.stop == Some(Stop::Refused) || is_settling => Phase::Ending,
             (None, false) => Phase::Starting,
             _ => Phase::Working,
         }
@@ -320,13 +331,18 @@ impl Process for ClaudeProcess {
 
     /// A segment without a following idle is still the end, but the process is not trusted with another turn.
     fn conclude(&mut self) -> Vec<Signal<Request>> {
-        self.turn.is_doubtful = !self.turn.is_idle;
+        if !self.turn.is_idle {
+            self.turn.stop = Some(Stop::Overdue);
+        }
         vec![self.end()]
     }
 
     fn finish(&mut self) -> bool {
-        let has_left_work = self.turn.is_interrupted && self.translator.has_background();
-        let is_reusable = !has_left_work && !self.turn.is_doubtful;
+        let is_reusable = match self.turn.stop {
+            Some(Stop::Overdue) => false,
+            Some(Stop::Interrupted) => !self.translator.has_background(),
+            Some(Stop::Refused) | None => true,
+        };
         self.translator.reset();
         self.queue.clear();
         self.turn = Progress::default();

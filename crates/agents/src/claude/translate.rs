@@ -27,11 +27,11 @@ pub(super) enum Signal {
     /// Something to report, in the session or in that of a subagent.
     Say(Option<String>, AgentEvent),
     /// A subagent begins, which the agent itself or another subagent has started.
-    Born {
-        /// Who has started it, if that is a subagent.
+    ChildStarted {
+        /// The subagent that has started it; none for the agent itself.
         parent: Option<String>,
-        /// What it is.
-        birth: Subagent,
+        /// The subagent.
+        subagent: Subagent,
     },
     /// A subagent has ended.
     Ended {
@@ -191,7 +191,7 @@ impl Translator {
             }
             System::TaskStarted { task_id, tool_use_id } => {
                 if let Some(call) = tool_use_id {
-                    self.bear(&call, Some(task_id.clone()), out);
+                    self.start_child(&call, Some(task_id.clone()), out);
                 }
                 self.tasks.insert(task_id);
             }

@@ -75,7 +75,7 @@ async fn programs_that_hang() {
     type Hasten = fn(&mut Options);
     let cases: [(Case, Hasten); 9] = [
         (("at the start", "hang", Error, "did not begin to work on the prompt within 300ms"), |it| {
-            it.patience.start = HASTY
+            it.patience.start = HASTY;
         }),
         (
             ("after the prompt", "prompted; hang", Error, "did not begin to work on the prompt within 300ms"),

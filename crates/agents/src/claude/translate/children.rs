@@ -77,7 +77,7 @@ impl Translator {
         match whose {
             None => act(&mut self.main, &mut events),
             Some(name) => {
-                self.bear(name, None, out);
+                self.start_child(name, None, out);
                 let Some(child) = self.children.get_mut(name).filter(|child| !child.over) else { return };
                 act(&mut child.scope, &mut events);
             }
@@ -86,7 +86,7 @@ impl Translator {
     }
 
     /// A subagent works for this call, if that is what the call is for.
-    pub(super) fn bear(&mut self, name: &str, task: Option<String>, out: &mut Vec<Signal>) {
+    pub(super) fn start_child(&mut self, name: &str, task: Option<String>, out: &mut Vec<Signal>) {
         if let Some(child) = self.children.get_mut(name) {
             child.task = task.or(child.task.take());
             return;
@@ -96,7 +96,7 @@ impl Translator {
             return;
         }
         let said = |key: &str| call.input.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let birth = Subagent {
+        let subagent = Subagent {
             name: name.to_owned(),
             title: format!("{} (@{} subagent)", call.title, said("subagent_type")),
             prompt: said("prompt"),
@@ -106,7 +106,7 @@ impl Translator {
         let scope = Scope::new(self.directory.clone());
         let child = Child { scope, parent: parent.clone(), task, background: false, over: false };
         self.children.insert(name.to_owned(), child);
-        out.push(Signal::Born { parent, birth });
+        out.push(Signal::ChildStarted { parent, subagent });
     }
 
     /// Who has made a call that has no result yet, and the call.
@@ -128,7 +128,7 @@ impl Translator {
         out: &mut Vec<Signal>,
     ) {
         if result.get("status").is_some_and(|status| status == "async_launched") {
-            self.bear(name, None, out);
+            self.start_child(name, None, out);
             if let Some(child) = self.children.get_mut(name) {
                 child.background = true;
             }
