@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ABILITIES, Claude, NAME};
+use crate::external::harness::{Fake, Harness, Ticking};
 use crate::external::keeper::Wake;
-use crate::external::world::{Fake, Ticking, World};
 use crate::external::{Bounds, Driver, Options, Patience};
 use crate::roster::{About, External as _};
 use engine::limits::Limits;
@@ -77,16 +77,16 @@ fn runner(options: Options, wake: Wake) -> Driver<Claude> {
     Driver::new(Claude::new(options), Arc::new(Ticking::default()), wake)
 }
 
-/// A world around a fake, with a handle on its runner.
-async fn world(options: Options, limits: Limits) -> (World, Driver<Claude>) {
+/// A harness around a fake, with a handle on its runner.
+async fn harness(options: Options, limits: Limits) -> (Harness, Driver<Claude>) {
     let mut made = None;
-    let world = World::bounded(limits, |wake| {
+    let harness = Harness::bounded(limits, |wake| {
         let driver = runner(options, wake);
         made = Some(driver.clone());
         driver
     })
     .await;
-    (world, made.unwrap())
+    (harness, made.unwrap())
 }
 
 fn script(acts: &str) -> Fake {

@@ -9,4 +9,3 @@ mod page;
 mod scenario;
 mod stage;
 mod watched;
-pub(crate) mod world;

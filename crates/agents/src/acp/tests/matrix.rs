@@ -6,8 +6,8 @@ use std::time::Duration;
 use engine::limits::Limits;
 use protocol::{EndReason, EventBody, PartBody, ToolState};
 
+use super::harness::{Harness, Person, options};
 use super::scripts::script;
-use super::world::{Person, World, options};
 use crate::roster::External as _;
 
 /// An agent that misbehaves.
@@ -48,7 +48,7 @@ const fn case(
 }
 
 const fn stopped(name: &'static str, stop: Stop, script: &'static str) -> Case {
-    Case { name, script, stop, person: Person::Sleeps, ends: STOPPED, says: "" }
+    Case { name, script, stop, person: Person::Silent, ends: STOPPED, says: "" }
 }
 
 const CASES: &[Case] = &[
@@ -262,7 +262,7 @@ const CASES: &[Case] = &[
         name: "asks somebody who sleeps",
         script: r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"t1","kind":"execute","title":"make"},"options":[{"optionId":"no","kind":"reject_once"}]}'; hear; tooled t1 failed; finish; stay"#,
         stop: Stop::Never,
-        person: Person::Sleeps,
+        person: Person::Silent,
         ends: &[EndReason::Blocked],
         says: "",
     },
@@ -297,7 +297,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-async fn run(case: &Case) -> World {
+async fn run(case: &Case) -> Harness {
     let mut options = options(&script(case.script));
     let hangs = case.script.contains("hang");
     if hangs {
@@ -305,28 +305,28 @@ async fn run(case: &Case) -> World {
         options.agent.patience.silence = Duration::from_secs(2);
     }
     let limits = Limits { request: Duration::from_millis(500), ..Limits::default() };
-    let mut world = World::bounded(options, limits).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
+    let mut harness = Harness::bounded(options, limits).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
     if case.stop != Stop::Never {
-        world.until(|body| reached(case.stop, body)).await;
-        world.sessions.abort(&session.id).await.unwrap();
+        harness.until(|body| reached(case.stop, body)).await;
+        harness.sessions.abort(&session.id).await.unwrap();
     }
     for _ in case.ends {
-        world.until_idle(&session, case.person).await;
-        world.go();
+        harness.until_idle(&session, case.person).await;
+        harness.go();
     }
-    assert_eq!(world.ends(&session), case.ends, "{}: {:?}", case.name, world.errors());
-    let told = world.errors().join("\n");
+    assert_eq!(harness.ends(&session), case.ends, "{}: {:?}", case.name, harness.errors());
+    let told = harness.errors().join("\n");
     assert!(told.contains(case.says), "{}: {told}", case.name);
-    for (tool, state) in world.tools(&session).await {
+    for (tool, state) in harness.tools(&session).await {
         assert!(
             matches!(state, ToolState::Completed(_) | ToolState::Error(_)),
             "{}: {tool} is open",
             case.name
         );
     }
-    world
+    harness
 }
 
 fn reached(stop: Stop, body: &EventBody) -> bool {
@@ -343,10 +343,10 @@ fn reached(stop: Stop, body: &EventBody) -> bool {
 /// Some of the cases, several at once: they mostly wait.
 async fn run_all(cases: &[Case]) {
     for cases in cases.chunks(6) {
-        for world in futures::future::join_all(cases.iter().map(run)).await {
-            world.check();
-            world.acp.close().await;
-            world.assert_nothing_is_left();
+        for harness in futures::future::join_all(cases.iter().map(run)).await {
+            harness.check_all();
+            harness.acp.close().await;
+            harness.assert_nothing_is_left();
         }
     }
 }
@@ -378,11 +378,11 @@ async fn an_agent_that_is_stopped_ends_its_turn_once() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let mut world = World::new(options(&["/nonexistent/agent".to_owned()])).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(world.ends(&session), FAILED);
-    assert!(world.errors()[0].contains("cannot start `/nonexistent/agent`"), "{:?}", world.errors());
-    world.check();
+    let mut harness = Harness::new(options(&["/nonexistent/agent".to_owned()])).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(harness.ends(&session), FAILED);
+    assert!(harness.errors()[0].contains("cannot start `/nonexistent/agent`"), "{:?}", harness.errors());
+    harness.check_all();
 }
 
 #[tokio::test]
@@ -392,14 +392,14 @@ async fn an_agent_that_failed_is_started_again_and_remembers() {
           hear; echo "$heard" > .resumed; answer 2 '{}'; hear; say back; finish; stay
         fi
         touch .again; begin; say hi; exit 1"#;
-    let mut world = World::new(options(&script(text))).await;
-    let session = world.turn(Person::Agrees).await;
-    world.submit(&session, "again").await;
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Error, EndReason::Completed]);
-    let asked = std::fs::read_to_string(world.project.path().join(".resumed")).unwrap();
+    let mut harness = Harness::new(options(&script(text))).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.submit(&session, "again").await;
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Error, EndReason::Completed]);
+    let asked = std::fs::read_to_string(harness.project.path().join(".resumed")).unwrap();
     assert!(asked.contains("session/resume") && asked.contains("\"s1\""), "{asked}");
-    world.check();
-    world.acp.close().await;
-    world.assert_nothing_is_left();
+    harness.check_all();
+    harness.acp.close().await;
+    harness.assert_nothing_is_left();
 }

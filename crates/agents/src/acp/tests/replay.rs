@@ -7,8 +7,8 @@ use engine::limits::Limits;
 use protocol::{EndReason, EventBody, Message, Part, PartBody, Session, SessionStatus, ToolState};
 use serde_json::{Value, json};
 
+use super::harness::{Harness, Person, options};
 use super::recordings::{self, Line};
-use super::world::{Person, World, options};
 use crate::roster::External as _;
 
 /// A recording as a program does it again: lines to say, and places where it waits to be told something.
@@ -88,7 +88,7 @@ done < "$1"
 cat <&3 > /dev/null
 "#;
 
-async fn play(name: &str) -> (World, Session) {
+async fn play(name: &str) -> (Harness, Session) {
     let script = script(name);
     let lines = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(lines.path(), &script.lines).unwrap();
@@ -97,24 +97,24 @@ async fn play(name: &str) -> (World, Session) {
     // A program that is slow because the machine is does what it is told all the same.
     options.agent.patience.interrupt = Duration::from_secs(20);
     let limits = Limits { runner_grace: Duration::from_secs(30), ..Limits::default() };
-    let mut world = World::bounded(options, limits).await;
-    let session = world.session().await;
+    let mut harness = Harness::bounded(options, limits).await;
+    let session = harness.session().await;
     let person = if name.ends_with("deny") { Person::Refuses } else { Person::Agrees };
     for prompt in 0..script.prompts {
-        world.submit(&session, &format!("prompt {prompt}")).await;
+        harness.submit(&session, &format!("prompt {prompt}")).await;
         match script.stopped_after.as_deref().filter(|_| prompt == 0) {
-            Some(said) => stop(&mut world, &session, said).await,
-            None => world.until_idle(&session, person).await,
+            Some(said) => stop(&mut harness, &session, said).await,
+            None => _ = harness.until_idle(&session, person).await,
         }
     }
-    (world, session)
+    (harness, session)
 }
 
 /// Stops the turn when so much has been said, and the tools that follow run.
-async fn stop(world: &mut World, session: &Session, said: &str) {
+async fn stop(harness: &mut Harness, session: &Session, said: &str) {
     let (mut heard, mut running) = (String::new(), false);
     loop {
-        match world.next().await {
+        match harness.next().await {
             EventBody::PartDelta(delta) => heard.push_str(&delta.delta),
             EventBody::PartUpdated(it) => running |= is_running(&it.part),
             _ => {}
@@ -124,8 +124,8 @@ async fn stop(world: &mut World, session: &Session, said: &str) {
             break;
         }
     }
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(session, Person::Sleeps).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(session, Person::Silent).await;
 }
 
 fn is_running(part: &Part) -> bool {
@@ -133,9 +133,9 @@ fn is_running(part: &Part) -> bool {
 }
 
 /// What was published, in short words.
-fn story(world: &World, session: &Session) -> String {
+fn story(harness: &Harness, session: &Session) -> String {
     let (mut story, mut deltas) = (String::new(), 0);
-    for event in world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id)) {
+    for event in harness.seen.iter().filter(|event| event.body.session_id() == Some(&session.id)) {
         if matches!(event.body, EventBody::PartDelta(_)) {
             deltas += 1;
             continue;
@@ -219,18 +219,18 @@ async fn recordings_are_told_as_opencode_would_tell_them() {
     // Several at once: they mostly wait for their programs.
     for names in names.chunks(6) {
         let plays = names.iter().map(|name| async move { (name, play(name).await) });
-        for (name, (world, session)) in futures::future::join_all(plays).await {
-            world.check();
+        for (name, (harness, session)) in futures::future::join_all(plays).await {
+            harness.check_all();
             let turns = script(name).prompts;
-            assert_eq!(world.ends(&session).len(), turns, "{name}: one idle for each turn");
-            for (tool, state) in world.tools(&session).await {
+            assert_eq!(harness.ends(&session).len(), turns, "{name}: one idle for each turn");
+            for (tool, state) in harness.tools(&session).await {
                 assert!(
                     matches!(state, ToolState::Completed(_) | ToolState::Error(_)),
                     "{name}: {tool} is open"
                 );
             }
-            insta::assert_snapshot!(name.as_str(), story(&world, &session));
-            world.acp.close().await;
+            insta::assert_snapshot!(name.as_str(), story(&harness, &session));
+            harness.acp.close().await;
         }
     }
 }

@@ -8,25 +8,25 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, EventBody, ToolState};
 use serde_json::{Value, json};
 
+use super::harness::{Harness, Person, lives, options};
 use super::scripts::script;
-use super::world::{Person, World, lives, options};
 use crate::roster::External as _;
 
 /// Asks whether something may be done, in a shell's words.
 const MAY: &str = r#"may() { ask "$1" session/request_permission "{\"sessionId\":\"s1\",\"toolCall\":{\"toolCallId\":\"$1\",\"kind\":\"execute\",\"title\":\"Run\",\"rawInput\":{\"command\":\"$2\"}},\"options\":[{\"optionId\":\"for-ever\",\"kind\":\"allow_always\"},{\"optionId\":\"now\",\"kind\":\"allow_once\"},{\"optionId\":\"never\",\"kind\":\"reject_once\"}]}"; hear; }"#;
 
-async fn world(text: &str) -> World {
-    World::new(options(&script(&format!("{MAY}\n{text}")))).await
+async fn harness(text: &str) -> Harness {
+    Harness::new(options(&script(&format!("{MAY}\n{text}")))).await
 }
 
-async fn finish(world: World) {
-    world.check();
-    world.acp.close().await;
-    world.assert_nothing_is_left();
+async fn finish(harness: Harness) {
+    harness.check_all();
+    harness.acp.close().await;
+    harness.assert_nothing_is_left();
 }
 
-fn asked(world: &World) -> Vec<(String, Vec<String>)> {
-    let asked = world.seen.iter().filter_map(|event| match &event.body {
+fn asked(harness: &Harness) -> Vec<(String, Vec<String>)> {
+    let asked = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::PermissionAsked(it) => Some((it.permission.clone(), it.patterns.clone())),
         _ => None,
     });
@@ -39,34 +39,37 @@ fn option(answer: &Value) -> &Value {
 
 #[tokio::test]
 async fn a_permission_is_answered_by_the_name_of_the_option() {
-    let mut world = world("begin; may a 'make test'; tooled a completed; say ran; finish; stay").await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(asked(&world), [("bash".to_owned(), vec!["make test".to_owned()])]);
-    assert_eq!(option(&world.answered("a")), "now");
-    assert_eq!(world.ends(&session), [EndReason::Completed]);
-    let tools = world.tools(&session).await;
+    let mut harness = harness("begin; may a 'make test'; tooled a completed; say ran; finish; stay").await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(asked(&harness), [("bash".to_owned(), vec!["make test".to_owned()])]);
+    assert_eq!(option(&harness.answered("a")), "now");
+    assert_eq!(harness.ends(&session), [EndReason::Completed]);
+    let tools = harness.tools(&session).await;
     assert!(matches!(&tools[..], [(tool, ToolState::Completed(_))] if tool == "bash"), "{tools:?}");
-    finish(world).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn what_is_allowed_for_good_is_remembered_here() {
-    let mut world = world("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
-    let session = world.turn(Person::AlwaysAgrees).await;
+    let mut harness = harness("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
+    let session = harness.first_turn(Person::AlwaysAgrees).await;
     // The agent is told nothing for good: it might mean more by it.
-    assert_eq!((option(&world.answered("a")), option(&world.answered("b"))), (&json!("now"), &json!("now")));
-    assert_eq!(asked(&world).len(), 1, "{:?}", asked(&world));
-    assert_eq!(world.ends(&session), [EndReason::Completed]);
-    finish(world).await;
+    assert_eq!(
+        (option(&harness.answered("a")), option(&harness.answered("b"))),
+        (&json!("now"), &json!("now"))
+    );
+    assert_eq!(asked(&harness).len(), 1, "{:?}", asked(&harness));
+    assert_eq!(harness.ends(&session), [EndReason::Completed]);
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn a_refusal_blocks_the_turn_if_the_agent_gives_up() {
-    let mut world = world("begin; may a 'make test'; tooled a failed; finish; stay").await;
-    let session = world.turn(Person::Refuses).await;
-    assert_eq!(option(&world.answered("a")), "never");
-    assert_eq!(world.ends(&session), [EndReason::Blocked]);
-    finish(world).await;
+    let mut harness = harness("begin; may a 'make test'; tooled a failed; finish; stay").await;
+    let session = harness.first_turn(Person::Refuses).await;
+    assert_eq!(option(&harness.answered("a")), "never");
+    assert_eq!(harness.ends(&session), [EndReason::Blocked]);
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -76,25 +79,25 @@ async fn rules_decide_without_asking_anybody() {
     // The built-in rules allow `ls` in a sandbox only, which an agent that runs it by itself cannot have.
     options.agent.program.rules.push(Rule::new("bash", "ls *", Action::Allow));
     options.agent.program.rules.push(Rule::new("bash", "rm *", Action::Deny));
-    let mut world = World::new(options).await;
-    let session = world.turn(Person::Sleeps).await;
-    assert_eq!(asked(&world), []);
+    let mut harness = Harness::new(options).await;
+    let session = harness.first_turn(Person::Silent).await;
+    assert_eq!(asked(&harness), []);
     assert_eq!(
-        (option(&world.answered("a")), option(&world.answered("b"))),
+        (option(&harness.answered("a")), option(&harness.answered("b"))),
         (&json!("now"), &json!("never"))
     );
-    assert_eq!(world.ends(&session), [EndReason::Completed]);
-    finish(world).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed]);
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn what_nobody_has_thought_of_is_asked_about() {
     let text = r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"a","kind":"switch_mode","title":"Ready to code?","name":"exit_plan"},"options":[{"optionId":"go","kind":"allow_once"}]}'; hear; finish; stay"#;
-    let mut world = world(text).await;
-    world.turn(Person::Agrees).await;
-    assert_eq!(asked(&world), [("exit_plan".to_owned(), vec!["*".to_owned()])]);
-    assert_eq!(option(&world.answered("a")), "go");
-    finish(world).await;
+    let mut harness = harness(text).await;
+    harness.first_turn(Person::Agrees).await;
+    assert_eq!(asked(&harness), [("exit_plan".to_owned(), vec!["*".to_owned()])]);
+    assert_eq!(option(&harness.answered("a")), "go");
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -104,31 +107,31 @@ async fn files_are_read_and_written_for_the_agent() {
         ask b fs/write_text_file "{\"sessionId\":\"s1\",\"path\":\"$PWD/new/file.txt\",\"content\":\"made\\n\"}"; hear
         ask c fs/read_text_file "{\"sessionId\":\"s1\",\"path\":\"$PWD/missing\"}"; hear
         finish; stay"#;
-    let mut world = world(text).await;
-    world.turn(Person::Sleeps).await;
-    assert_eq!(world.answered("a")["result"], json!({ "content": "middle\n" }));
-    assert_eq!(world.answered("b")["result"], json!({}));
-    assert!(world.answered("c")["error"]["message"].as_str().unwrap().contains("there is no file"));
-    assert_eq!(std::fs::read_to_string(world.project.path().join("new/file.txt")).unwrap(), "made\n");
+    let mut harness = harness(text).await;
+    harness.first_turn(Person::Silent).await;
+    assert_eq!(harness.answered("a")["result"], json!({ "content": "middle\n" }));
+    assert_eq!(harness.answered("b")["result"], json!({}));
+    assert!(harness.answered("c")["error"]["message"].as_str().unwrap().contains("there is no file"));
+    assert_eq!(std::fs::read_to_string(harness.project.path().join("new/file.txt")).unwrap(), "made\n");
     assert!(
-        world.seen.iter().any(
+        harness.seen.iter().any(
             |event| matches!(&event.body, EventBody::FileEdited(it) if it.file.ends_with("new/file.txt"))
         )
     );
-    finish(world).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn files_outside_of_the_project_are_asked_about() {
     let text = r#"begin; ask a fs/write_text_file '{"sessionId":"s1","path":"/nonexistent/x","content":""}'; hear
         ask b fs/read_text_file "{\"sessionId\":\"s1\",\"path\":\"$PWD/.env\"}"; hear; finish; stay"#;
-    let mut world = world(text).await;
-    world.turn(Person::Refuses).await;
-    let asked: Vec<String> = asked(&world).into_iter().map(|(permission, _)| permission).collect();
+    let mut harness = harness(text).await;
+    harness.first_turn(Person::Refuses).await;
+    let asked: Vec<String> = asked(&harness).into_iter().map(|(permission, _)| permission).collect();
     assert_eq!(asked, ["external_directory", "read"]);
-    assert!(world.answered("a")["error"]["message"].as_str().unwrap().contains("rejected"));
-    assert!(world.answered("b")["error"]["message"].as_str().unwrap().contains("rejected"));
-    finish(world).await;
+    assert!(harness.answered("a")["error"]["message"].as_str().unwrap().contains("rejected"));
+    assert!(harness.answered("b")["error"]["message"].as_str().unwrap().contains("rejected"));
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -136,11 +139,11 @@ async fn what_was_permitted_is_not_asked_about_again_when_it_is_done_through_us(
     let text = r#"begin; may a 'make it'
         ask b terminal/create '{"sessionId":"s1","command":"make it"}'; hear
         ask c terminal/wait_for_exit '{"sessionId":"s1","terminalId":"terminal-1"}'; hear; finish; stay"#;
-    let mut world = world(text).await;
-    world.turn(Person::Agrees).await;
-    assert_eq!(asked(&world).len(), 1, "{:?}", asked(&world));
-    assert!(world.answered("c")["result"]["exitCode"].is_number());
-    finish(world).await;
+    let mut harness = harness(text).await;
+    harness.first_turn(Person::Agrees).await;
+    assert_eq!(asked(&harness).len(), 1, "{:?}", asked(&harness));
+    assert!(harness.answered("c")["result"]["exitCode"].is_number());
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -152,14 +155,14 @@ async fn commands_are_run_for_the_agent_and_shown_with_their_tool() {
         ask c terminal/output '{"sessionId":"s1","terminalId":"terminal-1"}'; hear
         ask d terminal/release '{"sessionId":"s1","terminalId":"terminal-1"}'; hear
         kill $(tail -1 .pids); tooled t1 completed; finish; stay"#;
-    let mut world = world(text).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(world.answered("b")["result"], json!({ "exitCode": 3 }));
-    assert_eq!(world.answered("c")["result"]["output"], "made\n");
-    let tools = world.tools(&session).await;
+    let mut harness = harness(text).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(harness.answered("b")["result"], json!({ "exitCode": 3 }));
+    assert_eq!(harness.answered("c")["result"]["output"], "made\n");
+    let tools = harness.tools(&session).await;
     let [(_, ToolState::Completed(done))] = tools.as_slice() else { panic!("{tools:?}") };
     assert_eq!(done.output, "made\n");
-    finish(world).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -169,29 +172,29 @@ async fn commands_end_with_the_turn_that_is_stopped() {
         while [ $(wc -l < .pids) -lt 2 ]; do sleep 0.05; done; say hi; hear; finish; stay"#;
     let mut options = options(&script(text));
     options.agent.program.rules.push(Rule::new("bash", "*", Action::Allow));
-    let mut world = World::new(options).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-    let ids = std::fs::read_to_string(world.project.path().join(".pids")).unwrap();
+    let mut harness = Harness::new(options).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    let ids = std::fs::read_to_string(harness.project.path().join(".pids")).unwrap();
     let command = ids.lines().last().unwrap().to_owned();
     assert!(lives(&command));
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(&session, Person::Sleeps).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(&session, Person::Silent).await;
     assert!(!lives(&command));
-    assert_eq!(world.ends(&session), [EndReason::Aborted]);
-    finish(world).await;
+    assert_eq!(harness.ends(&session), [EndReason::Aborted]);
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn a_form_is_a_question() {
     let text = r#"begin; ask a elicitation/create '{"mode":"form","sessionId":"s1","message":"Which colour?","requestedSchema":{"type":"object","properties":{"q":{"type":"string","title":"Colour","oneOf":[{"const":"Red","title":"Red"},{"const":"Blue","title":"Blue"}]}}}}'; hear; finish; stay"#;
-    let mut agreed = world(text).await;
-    agreed.turn(Person::Agrees).await;
+    let mut agreed = harness(text).await;
+    agreed.first_turn(Person::Agrees).await;
     assert_eq!(agreed.answered("a")["result"], json!({ "action": "accept", "content": { "q": "Blue" } }));
     finish(agreed).await;
-    let mut refused = world(text).await;
-    let session = refused.turn(Person::Refuses).await;
+    let mut refused = harness(text).await;
+    let session = refused.first_turn(Person::Refuses).await;
     assert_eq!(refused.answered("a")["result"], json!({ "action": "decline" }));
     assert_eq!(refused.ends(&session), [EndReason::Blocked]);
     finish(refused).await;
@@ -199,19 +202,19 @@ async fn a_form_is_a_question() {
 
 #[tokio::test]
 async fn turns_share_a_program() {
-    let mut world = world("begin; say one; finish 3; hear; say two; finish 4; stay").await;
-    let session = world.turn(Person::Agrees).await;
-    world.submit(&session, "again").await;
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
-    let methods: Vec<String> = world
+    let mut harness = harness("begin; say one; finish 3; hear; say two; finish 4; stay").await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.submit(&session, "again").await;
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
+    let methods: Vec<String> = harness
         .heard()
         .iter()
         .map(|message| message["method"].as_str().unwrap_or_default().to_owned())
         .collect();
     assert_eq!(methods, ["initialize", "session/new", "session/prompt", "session/prompt"]);
-    assert_eq!(world.heard()[3]["params"]["prompt"], json!([{ "type": "text", "text": "again" }]));
-    finish(world).await;
+    assert_eq!(harness.heard()[3]["params"]["prompt"], json!([{ "type": "text", "text": "again" }]));
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -224,19 +227,19 @@ async fn a_conversation_goes_on_after_the_server_was_killed() {
         fi
         touch .again; begin; say hi; finish; stay"#;
     let options = options(&script(text));
-    let mut world = World::new(options.clone()).await;
-    let session = world.turn(Person::Agrees).await;
-    let mut world = world.restart(options).await;
-    world.submit(&session, "again").await;
-    world.until_idle(&session, Person::Agrees).await;
-    let load = &world.heard()[4];
+    let mut harness = Harness::new(options.clone()).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    let mut harness = harness.restart(options).await;
+    harness.submit(&session, "again").await;
+    harness.until_idle(&session, Person::Agrees).await;
+    let load = &harness.heard()[4];
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("s1")));
     // What it repeats of the conversation is not said again.
-    let said = world.said(&session).await;
+    let said = harness.said(&session).await;
     assert!(said.contains("back") && !said.contains("what was said before"), "{said}");
-    assert_eq!(world.ends(&session), [EndReason::Completed]);
-    world.acp.close().await;
-    world.assert_nothing_is_left();
+    assert_eq!(harness.ends(&session), [EndReason::Completed]);
+    harness.acp.close().await;
+    harness.assert_nothing_is_left();
 }
 
 #[tokio::test]
@@ -244,18 +247,18 @@ async fn an_agent_that_has_forgotten_begins_anew_and_people_are_told() {
     let text = r#"
         if [ -e .again ]; then greet; hear; refuse 2 -32602 'unknown session'; hear; answer 3 '{"sessionId":"s2"}'; hear; answer 4 '{"stopReason":"end_turn"}'; stay; fi
         touch .again; begin; finish; exit 0"#;
-    let mut world = world(text).await;
-    let session = world.turn(Person::Agrees).await;
-    world.acp.forget(&session.id).await;
-    world.submit(&session, "again").await;
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
+    let mut harness = harness(text).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.acp.forget(&session.id).await;
+    harness.submit(&session, "again").await;
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert!(
-        world.errors()[0].contains("begins a new one without memory of this session"),
+        harness.errors()[0].contains("begins a new one without memory of this session"),
         "{:?}",
-        world.errors()
+        harness.errors()
     );
-    finish(world).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -263,17 +266,17 @@ async fn an_idle_program_is_stopped_and_starts_again() {
     let text = "if [ -e .again ]; then greet; hear; answer 2 '{}'; hear; finish; stay; fi; touch .again; begin; finish; stay";
     let mut options = options(&script(text));
     options.agent.keeping.idle = Duration::from_millis(50);
-    let mut world = World::new(options).await;
-    let session = world.turn(Person::Agrees).await;
-    let first = std::fs::read_to_string(world.project.path().join(".pids")).unwrap();
+    let mut harness = Harness::new(options).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    let first = std::fs::read_to_string(harness.project.path().join(".pids")).unwrap();
     while lives(first.trim()) {
         tokio::task::yield_now().await;
     }
-    world.submit(&session, "again").await;
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
-    assert_eq!(world.heard()[4]["method"], "session/resume");
-    finish(world).await;
+    harness.submit(&session, "again").await;
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
+    assert_eq!(harness.heard()[4]["method"], "session/resume");
+    finish(harness).await;
 }
 
 #[tokio::test]
@@ -282,76 +285,77 @@ async fn an_agent_that_begins_by_itself_gets_a_turn() {
         update '{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"active"}}}}'
         say two; tool t1 read in_progress; tooled t1 completed; say three
         update '{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"idle"}}}}'; stay"#;
-    let mut world = world(text).await;
-    let session = world.turn(Person::Agrees).await;
-    world.go();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
-    assert!(world.said(&session).await.ends_with("two|three"), "{}", world.said(&session).await);
-    finish(world).await;
+    let mut harness = harness(text).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.go();
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
+    assert!(harness.said(&session).await.ends_with("two|three"), "{}", harness.said(&session).await);
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn a_prompt_ends_what_an_agent_does_by_itself() {
-    let mut world = world("begin; say one; finish; ready; say two; hear; say three; finish 4; stay").await;
-    let session = world.turn(Person::Agrees).await;
-    world.go();
-    world.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "two")).await;
-    world.submit(&session, "again").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "three")).await;
-    world.until_idle(&session, Person::Agrees).await;
-    finish(world).await;
+    let mut harness =
+        harness("begin; say one; finish; ready; say two; hear; say three; finish 4; stay").await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.go();
+    harness.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "two")).await;
+    harness.submit(&session, "again").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "three")).await;
+    harness.until_idle(&session, Person::Agrees).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn a_model_is_chosen_if_the_agent_has_it() {
     let text = r#"greet; hear; answer 2 '{"sessionId":"s1","configOptions":[{"id":"model","type":"select","currentValue":"small","options":[{"value":"small"},{"value":"large"}]}]}'
         hear; answer 3 '{"configOptions":[]}'; hear; finish 4; hear; finish 5; stay"#;
-    let mut world = world(text).await;
-    let session = world.session().await;
+    let mut harness = harness(text).await;
+    let session = harness.session().await;
     let prompt = |model: &str| {
         let mut prompt = PromptInput::text("please");
         prompt.model = Some(ModelRef::new("acp:fake", model));
         prompt
     };
     for model in ["large", "large", "huge"] {
-        world.sessions.submit(&session.id, prompt(model)).await.unwrap();
-        world.until_idle(&session, Person::Agrees).await;
+        harness.sessions.submit(&session.id, prompt(model)).await.unwrap();
+        harness.until_idle(&session, Person::Agrees).await;
     }
     assert_eq!(
-        world.heard()[2]["params"],
+        harness.heard()[2]["params"],
         json!({ "sessionId": "s1", "configId": "model", "value": "large" })
     );
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed, EndReason::Error]);
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed, EndReason::Error]);
     assert!(
-        world.errors()[0].contains("does not offer the model \"huge\"")
-            && world.errors()[0].contains("small, large")
+        harness.errors()[0].contains("does not offer the model \"huge\"")
+            && harness.errors()[0].contains("small, large")
     );
-    finish(world).await;
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn an_agent_learns_what_it_can_ask_for() {
-    let mut world = world("begin; finish; stay").await;
-    world.turn(Person::Agrees).await;
-    let heard = world.heard();
+    let mut harness = harness("begin; finish; stay").await;
+    harness.first_turn(Person::Agrees).await;
+    let heard = harness.heard();
     let able = &heard[0]["params"]["clientCapabilities"];
     assert_eq!(able["fs"], json!({ "readTextFile": true, "writeTextFile": true }));
     assert_eq!((&able["terminal"], &able["elicitation"]), (&json!(true), &json!({ "form": {} })));
-    assert_eq!(heard[1]["params"], json!({ "cwd": world.directory(), "mcpServers": [] }));
-    finish(world).await;
+    assert_eq!(heard[1]["params"], json!({ "cwd": harness.directory(), "mcpServers": [] }));
+    finish(harness).await;
 }
 
 #[tokio::test]
 async fn a_command_of_the_agent_is_dead_when_an_abort_has_ended_the_turn() {
     let text = r#"begin; tool t1 execute in_progress; setsid sleep 600 & echo $! >> .pids; say hi
         hear; answer 3 '{"stopReason":"cancelled"}'; stay"#;
-    let mut world = world(text).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(&session, Person::Sleeps).await;
-    assert_eq!(world.ends(&session), [EndReason::Aborted]);
-    world.assert_nothing_is_left();
+    let mut harness = harness(text).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(&session, Person::Silent).await;
+    assert_eq!(harness.ends(&session), [EndReason::Aborted]);
+    harness.assert_nothing_is_left();
 }

@@ -5,7 +5,7 @@ use protocol::{EventBody, PartBody, Session, SessionStatus, ToolState};
 use serde_json::Value;
 
 use super::*;
-use crate::external::world::Person;
+use crate::external::harness::Person;
 
 /// What a fake can say about subagents. Each is named after the call that started it.
 const SUBAGENTS: &str = r#"
@@ -40,10 +40,10 @@ fn scene(acts: &str) -> Fake {
 }
 
 /// A session and those below it, by their titles.
-async fn family(world: &World, session: &Session) -> Vec<Session> {
+async fn family(harness: &Harness, session: &Session) -> Vec<Session> {
     let (mut found, mut next) = (Vec::new(), vec![session.clone()]);
     while let Some(session) = next.pop() {
-        let mut children = world.sessions.children(&session.id).await.unwrap();
+        let mut children = harness.sessions.children(&session.id).await.unwrap();
         children.sort_by(|a, b| b.title.cmp(&a.title));
         next.extend(children);
         found.push(session);
@@ -52,8 +52,8 @@ async fn family(world: &World, session: &Session) -> Vec<Session> {
 }
 
 /// How the turns of a session ended, as clients were told.
-fn ends(world: &World, session: &Session) -> Vec<EndReason> {
-    let told = world.seen.iter().filter_map(|event| match &event.body {
+fn ends(harness: &Harness, session: &Session) -> Vec<EndReason> {
+    let told = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => match &it.status {
             SessionStatus::Idle { reason, .. } => *reason,
             _ => None,
@@ -64,31 +64,31 @@ fn ends(world: &World, session: &Session) -> Vec<EndReason> {
 }
 
 /// Fails unless every session was idle once and every part is closed; tells how each of the turns ended.
-async fn settled(world: &World, session: &Session) -> Vec<EndReason> {
+async fn settled(harness: &Harness, session: &Session) -> Vec<EndReason> {
     let mut found = Vec::new();
-    for session in family(world, session).await {
-        assert_eq!(world.check(&session.id), 1, "{}", session.title);
-        for part in world.messages(&session).await.iter().flat_map(|message| &message.parts) {
+    for session in family(harness, session).await {
+        assert_eq!(harness.check(&session.id), 1, "{}", session.title);
+        for part in harness.messages(&session).await.iter().flat_map(|message| &message.parts) {
             assert!(!part.is_open(), "{}: {part:?}", session.title);
         }
-        found.extend(ends(world, &session));
+        found.extend(ends(harness, &session));
     }
     found
 }
 
 /// The stories of a whole family.
-async fn stories(world: &World, session: &Session) -> String {
+async fn stories(harness: &Harness, session: &Session) -> String {
     let mut told = String::new();
-    for session in family(world, session).await {
+    for session in family(harness, session).await {
         let title = if session.parent_id.is_some() { session.title.as_str() } else { "the session" };
-        told = format!("{told}## {title}\n{}\n", world.story(&session.id));
+        told = format!("{told}## {title}\n{}\n", harness.story(&session.id));
     }
     told
 }
 
 /// The sessions that the calls of a session name.
-async fn named(world: &World, session: &Session) -> Vec<Value> {
-    let parts = world.messages(session).await.into_iter().flat_map(|message| message.parts);
+async fn named(harness: &Harness, session: &Session) -> Vec<Value> {
+    let parts = harness.messages(session).await.into_iter().flat_map(|message| message.parts);
     parts
         .filter_map(|part| match part.body {
             PartBody::Tool(tool) => match tool.state {
@@ -102,14 +102,14 @@ async fn named(world: &World, session: &Session) -> Vec<Value> {
 }
 
 /// Plays a scene to its end.
-async fn play(acts: &str, person: Person) -> (World, Session, EndReason) {
+async fn play(acts: &str, person: Person) -> (Harness, Session, EndReason) {
     let fake = scene(acts);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    let end = world.turn(&session, "please", person).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    let end = harness.turn(&session, "please", person).await;
     runner.close().await;
     fake.assert_gone();
-    (world, session, end)
+    (harness, session, end)
 }
 
 #[tokio::test]
@@ -117,13 +117,13 @@ async fn subagents_at_the_same_time_each_have_a_session() {
     let acts = "begin; open m1; agent m1 a one; agent m1 b two; started a; started b
         calls a s1 c1; says b s2 hello; says a s1 meanwhile; returns c1 made '\"a\"'; says a s3 bye
         returns b hello; returns a bye; speak m2 done; finish; linger";
-    let (world, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, Person::Agrees).await;
     assert_eq!(end, Completed);
-    assert_eq!(settled(&world, &session).await, [Completed; 3]);
-    let children = family(&world, &session).await.split_off(1);
+    assert_eq!(settled(&harness, &session).await, [Completed; 3]);
+    let children = family(&harness, &session).await.split_off(1);
     let ids: Vec<Value> = children.iter().map(|child| child.id.as_str().into()).collect();
-    assert_eq!(named(&world, &session).await, ids, "calls name the sessions of their subagents");
-    insta::assert_snapshot!("subagents_at_the_same_time", stories(&world, &session).await);
+    assert_eq!(named(&harness, &session).await, ids, "calls name the sessions of their subagents");
+    insta::assert_snapshot!("subagents_at_the_same_time", stories(&harness, &session).await);
 }
 
 #[tokio::test]
@@ -131,13 +131,13 @@ async fn subagents_of_subagents_are_children_of_children() {
     let acts = "begin; open m1; agent m1 a one; started a
         agent s1 b below '\"a\"'; started b; calls b t1 c1; returns c1 made '\"b\"'; returns b deep '\"a\"'
         says a s2 bye; returns a bye; speak m2 done; finish; linger";
-    let (world, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, Person::Agrees).await;
     assert_eq!(end, Completed);
-    assert_eq!(settled(&world, &session).await, [Completed; 3]);
-    let family = family(&world, &session).await;
+    assert_eq!(settled(&harness, &session).await, [Completed; 3]);
+    let family = family(&harness, &session).await;
     let parents: Vec<_> = family.iter().map(|session| session.parent_id.as_ref()).collect();
     assert_eq!(parents, [None, Some(&family[0].id), Some(&family[1].id)]);
-    insta::assert_snapshot!("subagents_of_subagents", stories(&world, &session).await);
+    insta::assert_snapshot!("subagents_of_subagents", stories(&harness, &session).await);
 }
 
 #[tokio::test]
@@ -148,11 +148,11 @@ async fn what_a_subagent_wants_is_asked_in_its_session() {
             "begin; open m1; agent m1 a one; started a; {wish}; hear allow; returns c1 made '\"a\"'
             returns a bye; speak m2 done; finish; linger"
         );
-        let (world, session, end) = play(&acts, Person::Agrees).await;
+        let (harness, session, end) = play(&acts, Person::Agrees).await;
         assert_eq!(end, Completed);
-        assert_eq!(settled(&world, &session).await, [Completed; 2]);
-        let asked = world.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
-        let child = &family(&world, &session).await[1];
+        assert_eq!(settled(&harness, &session).await, [Completed; 2]);
+        let asked = harness.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
+        let child = &family(&harness, &session).await[1];
         assert_eq!(asked.unwrap().body.session_id(), Some(&child.id), "{wish}");
     }
 }
@@ -167,9 +167,9 @@ async fn a_no_ends_the_subagent_that_wanted_it() {
             Blocked,
         ),
     ] {
-        let (world, session, ended) = play(&format!("{begun}{then}"), Person::Refuses).await;
+        let (harness, session, ended) = play(&format!("{begun}{then}"), Person::Refuses).await;
         assert_eq!(ended, end, "{then}");
-        assert_eq!(settled(&world, &session).await, [end, Blocked], "{then}");
+        assert_eq!(settled(&harness, &session).await, [end, Blocked], "{then}");
     }
 }
 
@@ -178,10 +178,10 @@ async fn a_subagent_in_the_background_keeps_the_session_busy() {
     let acts = "begin; open m1; agent m1 a one; started a; launched a; speak m2 meanwhile; finish
         says a s1 working; calls a s2 c1; returns c1 made '\"a\"'; says a s3 bye; ended a
         state running; notified a; init; speak m3 done; finish; linger";
-    let (world, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, Person::Agrees).await;
     assert_eq!(end, Completed);
-    assert_eq!(settled(&world, &session).await, [Completed; 2]);
-    insta::assert_snapshot!("a_subagent_in_the_background", stories(&world, &session).await);
+    assert_eq!(settled(&harness, &session).await, [Completed; 2]);
+    insta::assert_snapshot!("a_subagent_in_the_background", stories(&harness, &session).await);
 }
 
 #[tokio::test]
@@ -190,10 +190,10 @@ async fn a_subagent_in_the_background_that_nobody_is_told_about_is_not_waited_fo
         "begin; open m1; agent m1 a one; started a; launched a; finish; says a s1 bye; ended a; linger";
     let fake = scene(acts);
     let patience = Patience { settle: HASTY, ..patient() };
-    let (mut world, runner) = world(claude(&fake, patience), unhurried()).await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "please", Person::Agrees).await, Completed);
-    assert_eq!(settled(&world, &session).await, [Completed; 2]);
+    let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+    let session = harness.session().await;
+    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Completed);
+    assert_eq!(settled(&harness, &session).await, [Completed; 2]);
     runner.close().await;
     fake.assert_gone();
 }
@@ -214,8 +214,8 @@ async fn subagents_that_do_not_end_end_with_the_turn() {
         ("launched a; ended a killed; notified a; speak m2 sorry; finish; linger", [Completed, Aborted]),
         ("launched a; finish; exit 9", [Error, Error]),
     ] {
-        let (world, session, _) = play(&format!("{begun}{then}"), Person::Agrees).await;
-        assert_eq!(settled(&world, &session).await, ended, "{then}");
+        let (harness, session, _) = play(&format!("{begun}{then}"), Person::Agrees).await;
+        assert_eq!(settled(&harness, &session).await, ended, "{then}");
     }
 }
 
@@ -227,21 +227,21 @@ async fn a_subagent_that_says_nothing_more_is_not_waited_for_for_ever() {
     ] {
         let fake = scene(acts);
         let patience = Patience { silence: HASTY, ..patient() };
-        let (mut world, _runner) = world(claude(&fake, patience), unhurried()).await;
-        let session = world.session().await;
-        assert_eq!(world.turn(&session, "please", Person::Agrees).await, Error);
-        assert!(world.error(&session).await.contains("sent nothing for 300ms"));
-        assert_eq!(settled(&world, &session).await, [Error; 2], "{acts}");
+        let (mut harness, _runner) = harness(claude(&fake, patience), unhurried()).await;
+        let session = harness.session().await;
+        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Error);
+        assert!(harness.error(&session).await.contains("sent nothing for 300ms"));
+        assert_eq!(settled(&harness, &session).await, [Error; 2], "{acts}");
         fake.assert_gone();
     }
 }
 
 /// Waits until a subagent has said something.
-async fn until_said(world: &mut World, session: &Session) -> Session {
-    world
+async fn until_said(harness: &mut Harness, session: &Session) -> Session {
+    harness
         .until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.session_id != session.id && it.part.text() == Some("hello")))
         .await;
-    family(world, session).await.remove(1)
+    family(harness, session).await.remove(1)
 }
 
 #[tokio::test]
@@ -249,13 +249,13 @@ async fn abort_stops_the_session_and_its_subagents() {
     for then in ["hear interrupt; fails a interrupted; result; state idle; linger", "hang"] {
         let fake = scene(&format!("begin; open m1; agent m1 a one; started a; says a s1 hello; {then}"));
         let patience = Patience { interrupt: HASTY, ..patient() };
-        let (mut world, runner) = world(claude(&fake, patience), unhurried()).await;
-        let session = world.session().await;
-        world.submit(&session, "please").await;
-        until_said(&mut world, &session).await;
-        world.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(world.until_idle(&session, Person::Agrees).await, Aborted);
-        assert_eq!(settled(&world, &session).await, [Aborted; 2], "{then}");
+        let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+        let session = harness.session().await;
+        harness.submit(&session, "please").await;
+        until_said(&mut harness, &session).await;
+        harness.sessions.abort(&session.id).await.unwrap();
+        assert_eq!(harness.until_idle(&session, Person::Agrees).await, Aborted);
+        assert_eq!(settled(&harness, &session).await, [Aborted; 2], "{then}");
         runner.close().await;
         fake.assert_gone();
     }
@@ -267,13 +267,13 @@ async fn a_subagent_can_be_stopped_alone() {
         "begin; open m1; agent m1 a one; started a; says a s1 hello; hear '\"stop_task\"'; ended a killed
         fails a stopped; speak m2 fine; finish; linger";
     let fake = scene(acts);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    let child = until_said(&mut world, &session).await;
-    world.sessions.abort(&child.id).await.unwrap();
-    assert_eq!(world.until_idle(&session, Person::Agrees).await, Completed);
-    assert_eq!(settled(&world, &session).await, [Completed, Aborted]);
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    let child = until_said(&mut harness, &session).await;
+    harness.sessions.abort(&child.id).await.unwrap();
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, Completed);
+    assert_eq!(settled(&harness, &session).await, [Completed, Aborted]);
     runner.close().await;
 }
 
@@ -281,12 +281,12 @@ async fn a_subagent_can_be_stopped_alone() {
 async fn nobody_can_go_on_with_a_subagent() {
     let acts = "begin; open m1; agent m1 a one; started a; returns a bye; speak m2 done; finish; linger";
     let fake = scene(acts);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.turn(&session, "please", Person::Agrees).await;
-    let child = family(&world, &session).await.remove(1);
-    assert_eq!(world.turn(&child, "go on", Person::Agrees).await, Error);
-    assert!(world.error(&child).await.contains("prompt the parent session"));
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.turn(&session, "please", Person::Agrees).await;
+    let child = family(&harness, &session).await.remove(1);
+    assert_eq!(harness.turn(&child, "go on", Person::Agrees).await, Error);
+    assert!(harness.error(&child).await.contains("prompt the parent session"));
     assert_eq!(fake.processes().len(), 1, "no process was started for it");
     runner.close().await;
 }

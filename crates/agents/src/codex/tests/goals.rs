@@ -2,8 +2,8 @@
 
 use protocol::{EndReason, EventBody, Part, Session};
 
+use super::harness::{Harness, Person, options};
 use super::scripts::script;
-use super::world::{Person, World, options};
 
 /// The thread gets a goal, or has reached it; and a turn that Codex has begun by itself.
 const WORDS: &str = r#"
@@ -12,12 +12,12 @@ unasked() { tell turn/started "\"turn\":{\"id\":\"$1\",\"status\":\"inProgress\"
 over() { tell turn/completed "\"turn\":{\"id\":\"$1\",\"status\":\"completed\"}"; }
 "#;
 
-async fn world(text: &str) -> World {
-    World::new(options(&script(&format!("{WORDS}\n{text}")))).await
+async fn harness(text: &str) -> Harness {
+    Harness::new(options(&script(&format!("{WORDS}\n{text}")))).await
 }
 
-async fn said(world: &World, session: &Session) -> Vec<String> {
-    let messages = world.messages(session).await;
+async fn said(harness: &Harness, session: &Session) -> Vec<String> {
+    let messages = harness.messages(session).await;
     messages.iter().flat_map(|it| &it.parts).filter_map(Part::text).map(str::to_owned).collect()
 }
 
@@ -26,20 +26,20 @@ async fn turns_for_a_goal_are_one_turn() {
     let acts =
         "begin; goal active; said m One; ends; status idle; status active; unasked v; said n Two; over v
         unasked w; said o Three; goal complete; over w; stay";
-    let mut world = world(acts).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed]);
-    assert_eq!(said(&world, &session).await, ["please", "One", "Two", "Three"]);
-    world.check();
+    let mut harness = harness(acts).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed]);
+    assert_eq!(said(&harness, &session).await, ["please", "One", "Two", "Three"]);
+    harness.check_all();
 }
 
 #[tokio::test]
 async fn a_goal_that_codex_does_not_pursue_holds_nothing_up() {
     for goal in ["goal active", "goal active; goal paused", "goal active; tell thread/goal/cleared"] {
-        let mut world = world(&format!("begin; {goal}; said m One; ends; stay")).await;
-        let session = world.turn(Person::Agrees).await;
-        assert_eq!(world.ends(&session), [EndReason::Completed], "{goal}");
-        world.check();
+        let mut harness = harness(&format!("begin; {goal}; said m One; ends; stay")).await;
+        let session = harness.first_turn(Person::Agrees).await;
+        assert_eq!(harness.ends(&session), [EndReason::Completed], "{goal}");
+        harness.check_all();
     }
 }
 
@@ -47,25 +47,25 @@ async fn a_goal_that_codex_does_not_pursue_holds_nothing_up() {
 async fn an_abort_ends_what_was_begun_for_a_goal() {
     let acts = "begin; goal active; said m One; ends; unasked v; word n go; hear; answer 4 '{}'
         tell turn/completed '\"turn\":{\"id\":\"v\",\"status\":\"interrupted\"}'; stay";
-    let mut world = world(acts).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Aborted]);
-    assert_eq!(world.asked("turn/interrupt")[0]["turnId"], "v");
-    world.check();
+    let mut harness = harness(acts).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Aborted]);
+    assert_eq!(harness.asked("turn/interrupt")[0]["turnId"], "v");
+    harness.check_all();
 }
 
 #[tokio::test]
 async fn what_begins_between_turns_gets_a_turn_of_its_own() {
-    let mut world = world("begin; said m One; ends; unasked v; said n Two; over v; stay").await;
-    let session = world.turn(Person::Agrees).await;
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
-    let said = said(&world, &session).await;
+    let mut harness = harness("begin; said m One; ends; unasked v; said n Two; over v; stay").await;
+    let session = harness.first_turn(Person::Agrees).await;
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
+    let said = said(&harness, &session).await;
     assert_eq!((said[1].as_str(), said[3].as_str()), ("One", "Two"));
-    assert_eq!(world.asked("turn/start").len(), 1, "nobody has asked for the second");
-    world.check();
+    assert_eq!(harness.asked("turn/start").len(), 1, "nobody has asked for the second");
+    harness.check_all();
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use engine::limits::Limits;
 use protocol::{EndReason, EventBody};
 
+use super::harness::{Harness, Person, options};
 use super::scripts::script;
-use super::world::{Person, World, options};
 use crate::roster::External;
 
 /// The longest that a turn may take here: the longest patience of the tests, and time for a slow machine.
@@ -15,22 +15,22 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Lets a program misbehave and says how the turn ended and what was said about it.
 async fn misbehave(text: &str, person: Person, limits: Limits) -> (EndReason, String) {
-    let mut world = World::bounded(options(&script(text)), limits).await;
+    let mut harness = Harness::bounded(options(&script(text)), limits).await;
     let began = Instant::now();
-    let session = world.turn(person).await;
-    judge(world, &session, began).await
+    let session = harness.first_turn(person).await;
+    judge(harness, &session, began).await
 }
 
 /// What holds whatever happened.
-async fn judge(world: World, session: &protocol::Session, began: Instant) -> (EndReason, String) {
+async fn judge(harness: Harness, session: &protocol::Session, began: Instant) -> (EndReason, String) {
     assert!(began.elapsed() < DEADLINE, "it took {:?}", began.elapsed());
-    let ends = world.ends(session);
+    let ends = harness.ends(session);
     assert_eq!(ends.len(), 1, "{ends:?}");
-    world.check();
-    world.assert_all_is_closed(session).await;
-    world.codex.close().await;
-    world.assert_nothing_is_left();
-    (ends[0], world.errors())
+    harness.check_all();
+    harness.assert_all_is_closed(session).await;
+    harness.codex.close().await;
+    harness.assert_nothing_is_left();
+    (ends[0], harness.errors())
 }
 
 /// One test for each program: how its turn ends, and words that are said about it.
@@ -117,14 +117,14 @@ async fn a_request_that_nobody_answers_stops_the_turn() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 hear; case $heard in *cancel*) ends interrupted;; esac; stay";
     let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
-    assert_eq!(misbehave(text, Person::Sleeps, limits).await, (EndReason::Blocked, String::new()));
+    assert_eq!(misbehave(text, Person::Silent, limits).await, (EndReason::Blocked, String::new()));
 }
 
 #[tokio::test]
 async fn a_request_that_codex_takes_back_holds_nothing() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 tell serverRequest/resolved '\"requestId\":9'; ran c; said m Hi; ends; stay";
-    let ended = misbehave(text, Person::Sleeps, Limits::default()).await;
+    let ended = misbehave(text, Person::Silent, Limits::default()).await;
     assert_eq!(ended, (EndReason::Completed, String::new()));
 }
 
@@ -132,33 +132,33 @@ async fn a_request_that_codex_takes_back_holds_nothing() {
 async fn a_program_that_is_not_there_says_so() {
     let mut options = options("");
     options.program.command = vec!["/nonexistent/codex".into()];
-    let mut world = World::new(options).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(world.ends(&session), [EndReason::Error]);
-    assert!(world.errors().contains("is it installed and on the PATH?"), "{}", world.errors());
-    world.check();
+    let mut harness = Harness::new(options).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(harness.ends(&session), [EndReason::Error]);
+    assert!(harness.errors().contains("is it installed and on the PATH?"), "{}", harness.errors());
+    harness.check_all();
 }
 
 /// Stops a turn as soon as the program has said `go`, or at once.
 async fn stop(text: &str, at_once: bool) -> (EndReason, String) {
-    let mut world = World::new(options(&script(text))).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
+    let mut harness = Harness::new(options(&script(text))).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
     if !at_once {
-        world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
+        harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
     }
     let began = Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(&session, Person::Sleeps).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(&session, Person::Silent).await;
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     // Its script may not have come far enough to note its process.
     std::fs::OpenOptions::new()
         .create(true)
         .append(true)
-        .open(world.project.path().join(".processes"))
+        .open(harness.project.path().join(".processes"))
         .map(|mut file| std::io::Write::write_all(&mut file, b"999999999\n").unwrap())
         .unwrap();
-    judge(world, &session, began).await
+    judge(harness, &session, began).await
 }
 
 macro_rules! stops {

@@ -3,8 +3,8 @@
 use protocol::EndReason::{self, Aborted, Blocked, Completed, Error};
 use protocol::{EventBody, Session, ToolState};
 
+use super::harness::{Harness, Person, options};
 use super::scripts::script;
-use super::world::{Person, World, options};
 
 /// What happens in the thread of another agent, and the call that starts it.
 const WORDS: &str = r#"
@@ -22,18 +22,18 @@ done; }
 rests() { other "$1" turn/completed "\"turn\":{\"id\":\"v-$1\",\"status\":\"${2:-completed}\"}"; }
 "#;
 
-async fn world(text: &str) -> World {
-    World::new(options(&script(&format!("{WORDS}\n{text}")))).await
+async fn harness(text: &str) -> Harness {
+    Harness::new(options(&script(&format!("{WORDS}\n{text}")))).await
 }
 
 /// The session, then those below it, each with how its turns ended.
-async fn ends(world: &World, session: &Session) -> Vec<Vec<EndReason>> {
-    let mut found = vec![world.ends(session)];
-    let mut children = world.sessions.children(&session.id).await.unwrap();
+async fn ends(harness: &Harness, session: &Session) -> Vec<Vec<EndReason>> {
+    let mut found = vec![harness.ends(session)];
+    let mut children = harness.sessions.children(&session.id).await.unwrap();
     children.sort_by(|a, b| a.title.cmp(&b.title));
     for child in children {
-        world.assert_all_is_closed(&child).await;
-        found.push(world.ends(&child));
+        harness.assert_all_is_closed(&child).await;
+        found.push(harness.ends(&child));
     }
     found
 }
@@ -46,21 +46,21 @@ async fn each_has_a_session_with_one_idle() {
         "spawns k; works k; tells k Seen; spawned k; rests k",
         "spawns k; works k; tells k Seen; rests k; spawned k",
     ] {
-        let mut world = world(&format!("begin; {acts}; said m Well; ends; stay")).await;
-        let session = world.turn(Person::Agrees).await;
-        assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]], "{acts}");
-        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-        let texts: Vec<String> = world
+        let mut harness = harness(&format!("begin; {acts}; said m Well; ends; stay")).await;
+        let session = harness.first_turn(Person::Agrees).await;
+        assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]], "{acts}");
+        let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+        let texts: Vec<String> = harness
             .messages(&child)
             .await
             .iter()
             .flat_map(|message| message.parts.iter().filter_map(|part| part.text().map(str::to_owned)))
             .collect();
         assert_eq!(texts, ["Look at k", "Seen"], "{acts}");
-        let (_, state) = world.tools(&session).await.remove(0);
+        let (_, state) = harness.tools(&session).await.remove(0);
         let ToolState::Completed(done) = state else { panic!("{state:?}") };
         assert_eq!(done.metadata["sessionId"], child.id.as_str(), "{acts}");
-        world.check();
+        harness.check_all();
     }
 }
 
@@ -68,17 +68,17 @@ async fn each_has_a_session_with_one_idle() {
 async fn what_newer_models_start_is_a_session_as_well() {
     let acts = "begin; activity look t started c; works look; tells look Seen; said m Well; ends
         rests look; activity look t completed d; stay";
-    let mut world = world(acts).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]]);
-    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
+    let mut harness = harness(acts).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]]);
+    let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
     assert_eq!(child.title, "look (@codex subagent)");
-    let (tool, state) = world.tools(&session).await.remove(0);
+    let (tool, state) = harness.tools(&session).await.remove(0);
     let ToolState::Completed(done) = state else { panic!("{state:?}") };
     assert_eq!((tool.as_str(), done.title.as_str()), ("task", "look"));
     assert_eq!(done.metadata["sessionId"], child.id.as_str());
-    assert_eq!(world.tools(&session).await.len(), 1, "that it has ended is no call");
-    world.check();
+    assert_eq!(harness.tools(&session).await.len(), 1, "that it has ended is no call");
+    harness.check_all();
 }
 
 #[tokio::test]
@@ -89,25 +89,25 @@ async fn one_that_gets_more_to_do_goes_on_in_its_session() {
             other k item/completed '\"item\":{{\"type\":\"agentMessage\",\"id\":\"n\",\"text\":\"Two\"}}'
             rests k; said m Well; ends; stay"
         );
-        let mut world = world(&acts).await;
-        let session = world.turn(Person::Agrees).await;
-        let found = ends(&world, &session).await;
+        let mut harness = harness(&acts).await;
+        let session = harness.first_turn(Person::Agrees).await;
+        let found = ends(&harness, &session).await;
         assert_eq!(found.len(), 2, "{more}: one child");
-        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-        let messages = world.messages(&child).await;
+        let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+        let messages = harness.messages(&child).await;
         let texts: Vec<&str> =
             messages.iter().flat_map(|it| &it.parts).filter_map(protocol::Part::text).collect();
         assert_eq!([texts[1], texts[3]], ["One", "Two"], "{more}");
-        world.check();
+        harness.check_all();
     }
 }
 
 #[tokio::test]
 async fn what_one_is_told_while_it_rests_holds_nothing_up() {
-    let mut world = world("begin; activity k t interacted c; said m Well; ends; stay").await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Completed]]);
-    world.check();
+    let mut harness = harness("begin; activity k t interacted c; said m Well; ends; stay").await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Completed]]);
+    harness.check_all();
 }
 
 #[tokio::test]
@@ -115,20 +115,20 @@ async fn one_that_has_started_others_waits_for_them() {
     // The one in the middle ends first, and what is told of it later does not begin it again.
     let acts = "begin; activity a t started c; works a; activity b a started d; works b; tells a One; said m Well; ends
         rests a; tells b Two; rests b; activity b a completed e; activity a t completed f; stay";
-    let mut world = world(acts).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed]]);
-    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-    assert_eq!(ends(&world, &child).await, [vec![Completed], vec![Completed]]);
-    let below = world.sessions.children(&child.id).await.unwrap().remove(0);
-    let idle: Vec<_> = world
+    let mut harness = harness(acts).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]]);
+    let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+    assert_eq!(ends(&harness, &child).await, [vec![Completed], vec![Completed]]);
+    let below = harness.sessions.children(&child.id).await.unwrap().remove(0);
+    let idle: Vec<_> = harness
         .seen
         .iter()
         .filter(|event| matches!(event.body, EventBody::SessionIdle(_)))
         .filter_map(|event| event.body.session_id().cloned())
         .collect();
     assert_eq!(idle, [below.id, child.id, session.id], "each is idle after those that it has started");
-    world.check();
+    harness.check_all();
 }
 
 #[tokio::test]
@@ -136,23 +136,23 @@ async fn several_work_at_once_and_the_session_waits_for_all() {
     let acts =
         "begin; spawns a; spawned a; spawns b; spawned b; works a; works b; tells b Two; said m Well; ends
         status idle; tells a One; rests b; rests a; stay";
-    let mut world = world(acts).await;
-    let session = world.turn(Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Completed], vec![Completed]]);
-    world.check();
+    let mut harness = harness(acts).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed], vec![Completed]]);
+    harness.check_all();
 }
 
 #[tokio::test]
 async fn what_one_wants_is_asked_in_its_session() {
     for (person, end) in [(Person::Agrees, Completed), (Person::Refuses, Blocked)] {
         let acts = "begin; spawns k; spawned k; works k; wants k 9; hear; rests k; said m Well; ends; stay";
-        let mut world = world(acts).await;
-        let session = world.turn(person).await;
-        assert_eq!(ends(&world, &session).await, [vec![Completed], vec![end]]);
-        let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-        let asked = world.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
+        let mut harness = harness(acts).await;
+        let session = harness.first_turn(person).await;
+        assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![end]]);
+        let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+        let asked = harness.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
         assert_eq!(asked.unwrap().body.session_id(), Some(&child.id));
-        world.check();
+        harness.check_all();
     }
 }
 
@@ -165,37 +165,37 @@ async fn those_that_do_not_end_end_with_the_turn() {
         ("other k thread/closed; said m Well; ends; stay", [vec![Completed], vec![Aborted]]),
         ("rests k failed; said m Well; ends; stay", [vec![Completed], vec![Error]]),
     ] {
-        let mut world = world(&format!("{begun}{then}")).await;
-        let session = world.turn(Person::Agrees).await;
-        assert_eq!(ends(&world, &session).await, expected, "{then}");
-        world.check();
+        let mut harness = harness(&format!("{begun}{then}")).await;
+        let session = harness.first_turn(Person::Agrees).await;
+        assert_eq!(ends(&harness, &session).await, expected, "{then}");
+        harness.check_all();
     }
 }
 
 #[tokio::test]
 async fn abort_stops_the_session_and_other_agents() {
-    let mut world = world("begin; spawns k; spawned k; works k; tells k Seen; hang").await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Aborted], vec![Aborted]]);
-    world.check();
-    world.assert_nothing_is_left();
+    let mut harness = harness("begin; spawns k; spawned k; works k; tells k Seen; hang").await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Aborted], vec![Aborted]]);
+    harness.check_all();
+    harness.assert_nothing_is_left();
 }
 
 #[tokio::test]
 async fn one_can_be_stopped_alone() {
-    let mut world =
-        world("begin; spawns k; spawned k; works k; tells k Seen; hear; rests k interrupted; said m Well; ends; stay")
+    let mut harness =
+        harness("begin; spawns k; spawned k; works k; tells k Seen; hear; rests k interrupted; said m Well; ends; stay")
             .await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
-    world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
-    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-    world.sessions.abort(&child.id).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(ends(&world, &session).await, [vec![Completed], vec![Aborted]]);
-    assert_eq!(world.asked("turn/interrupt")[0]["threadId"], "k");
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
+    let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+    harness.sessions.abort(&child.id).await.unwrap();
+    harness.until_idle(&session, Person::Agrees).await;
+    assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Aborted]]);
+    assert_eq!(harness.asked("turn/interrupt")[0]["threadId"], "k");
 }

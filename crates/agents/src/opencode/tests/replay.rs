@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::fake::{Fake, SESSION};
-use crate::external::world::{LONG, Person, World};
+use crate::external::harness::{Harness, LONG, Person};
 
 /// Recordings, and how their turns end.
 const RECORDINGS: [(&str, &[EndReason]); 57] = [
@@ -124,9 +124,9 @@ impl Heard {
     }
 
     /// The same of what Baton publishes.
-    fn published(world: &World, session: &SessionId) -> Self {
+    fn published(harness: &Harness, session: &SessionId) -> Self {
         let mut heard = Self::default();
-        for event in world.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
+        for event in harness.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
             heard.count(&serde_json::to_value(event).unwrap());
         }
         heard
@@ -150,20 +150,20 @@ async fn recordings_are_told_as_one_idle_for_each_turn() {
             let played = timeout(LONG / 2, replay(name)).await;
             (name, ends, played.unwrap_or_else(|_| panic!("{name} does not end")))
         });
-        for (name, ends, (world, session)) in join_all(plays).await {
-            let told = world.story(&session.id);
-            assert_eq!(world.check(&session.id), ends.len(), "{name}:\n{told}");
-            assert_eq!(how_turns_ended(&world, &session.id), *ends, "{name}:\n{told}");
-            assert_all_is_closed(name, &world).await;
-            insta::assert_snapshot!(*name, story(&world, &session));
+        for (name, ends, (harness, session)) in join_all(plays).await {
+            let told = harness.story(&session.id);
+            assert_eq!(harness.check(&session.id), ends.len(), "{name}:\n{told}");
+            assert_eq!(how_turns_ended(&harness, &session.id), *ends, "{name}:\n{told}");
+            assert_all_is_closed(name, &harness).await;
+            insta::assert_snapshot!(*name, story(&harness, &session));
         }
     }
 }
 
-async fn replay(name: &str) -> (World, Session) {
+async fn replay(name: &str) -> (Harness, Session) {
     let fake = Arc::new(Fake::new().await);
-    let mut world = World::bounded(Limits::default(), |_| fake.runner()).await;
-    let session = world.session().await;
+    let mut harness = Harness::bounded(Limits::default(), |_| fake.runner()).await;
+    let session = harness.session().await;
     let person = match name {
         "perm_deny" | "question_reject" => Person::Refuses,
         "abort_permission" | "kill_KILL_permission" => Person::Silent,
@@ -175,40 +175,40 @@ async fn replay(name: &str) -> (World, Session) {
     while is_busy || !is_over {
         tokio::select! {
             biased;
-            body = world.next() => {
-                world.answer(&body, person).await;
+            body = harness.next() => {
+                harness.answer(&body, person).await;
                 is_busy &= !matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
             }
             cue = cues.recv(), if !is_over => match cue {
                 Some(Cue::Prompt { running }) => {
                     match running {
-                        Some(heard) => until_heard(&mut world, &session.id, &heard).await,
-                        None if is_busy => drop(world.until_idle(&session, person).await),
+                        Some(heard) => until_heard(&mut harness, &session.id, &heard).await,
+                        None if is_busy => drop(harness.until_idle(&session, person).await),
                         None => {}
                     }
-                    world.submit(&session, "please").await;
+                    harness.submit(&session, "please").await;
                     is_busy = true;
                 }
                 Some(Cue::Abort(heard)) => {
-                    until_heard(&mut world, &session.id, &heard).await;
-                    world.sessions.abort(&session.id).await.unwrap();
+                    until_heard(&mut harness, &session.id, &heard).await;
+                    harness.sessions.abort(&session.id).await.unwrap();
                 }
                 None => is_over = true,
             },
         }
     }
     playing.await.unwrap();
-    (world, session)
+    (harness, session)
 }
 
-async fn until_heard(world: &mut World, session: &SessionId, heard: &Heard) {
-    while Heard::published(world, session) != *heard {
-        world.next().await;
+async fn until_heard(harness: &mut Harness, session: &SessionId, heard: &Heard) {
+    while Heard::published(harness, session) != *heard {
+        harness.next().await;
     }
 }
 
-fn how_turns_ended(world: &World, session: &SessionId) -> Vec<EndReason> {
-    let ends = world.seen.iter().filter_map(|event| match &event.body {
+fn how_turns_ended(harness: &Harness, session: &SessionId) -> Vec<EndReason> {
+    let ends = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == *session => match it.status {
             SessionStatus::Idle { reason, .. } => reason,
             _ => None,
@@ -218,22 +218,22 @@ fn how_turns_ended(world: &World, session: &SessionId) -> Vec<EndReason> {
     ends.collect()
 }
 
-async fn assert_all_is_closed(name: &str, world: &World) {
-    for session in created(world) {
-        for message in world.messages(&session).await {
+async fn assert_all_is_closed(name: &str, harness: &Harness) {
+    for session in created(harness) {
+        for message in harness.messages(&session).await {
             let open: Vec<_> = message.parts.iter().filter(|part| part.is_open()).collect();
             assert!(open.is_empty(), "{name}: {open:?}");
             for part in message.parts.iter().map(|part| serde_json::to_value(part).unwrap()) {
                 let Some(child) = part.pointer("/state/metadata/sessionId") else { continue };
-                let exists = created(world).iter().any(|created| child == created.id.as_str());
+                let exists = created(harness).iter().any(|created| child == created.id.as_str());
                 assert!(exists, "{name}: a call names a session that nobody has: {child}");
             }
         }
     }
 }
 
-fn created(world: &World) -> Vec<Session> {
-    let sessions = world.seen.iter().filter_map(|event| match &event.body {
+fn created(harness: &Harness) -> Vec<Session> {
+    let sessions = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionCreated(it) => Some(it.info.clone()),
         _ => None,
     });
@@ -241,10 +241,10 @@ fn created(world: &World) -> Vec<Session> {
 }
 
 /// What was published, session by session. The recorder's scratch files are nowhere in particular.
-fn story(world: &World, session: &Session) -> String {
-    let mut story = world.story(&session.id);
-    for child in created(world).iter().filter(|created| created.id != session.id) {
-        write!(story, "\n== child {:?}\n{}", child.title, world.story(&child.id)).unwrap();
+fn story(harness: &Harness, session: &Session) -> String {
+    let mut story = harness.story(&session.id);
+    for child in created(harness).iter().filter(|created| created.id != session.id) {
+        write!(story, "\n== child {:?}\n{}", child.title, harness.story(&child.id)).unwrap();
     }
     let scratch = Path::new("/").join("tmp");
     story.replace(scratch.to_str().unwrap(), "/scratch")

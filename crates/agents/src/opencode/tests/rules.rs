@@ -6,13 +6,13 @@ use protocol::{EndReason, EventBody, Session};
 
 use super::fake::{Act, Fake};
 use super::script::*;
-use crate::external::world::{Person, World};
+use crate::external::harness::{Harness, Person};
 
-async fn world(rules: &[Rule]) -> (Fake, World, Session) {
+async fn harness(rules: &[Rule]) -> (Fake, Harness, Session) {
     let fake = Fake::new().await;
-    let world = World::bounded(Limits::default(), |_| fake.ruled_runner(rules.to_vec())).await;
-    let session = world.session().await;
-    (fake, world, session)
+    let harness = Harness::bounded(Limits::default(), |_| fake.ruled_runner(rules.to_vec())).await;
+    let session = harness.session().await;
+    (fake, harness, session)
 }
 
 /// A turn that begins with a request and goes on when that was answered.
@@ -26,8 +26,8 @@ fn goes_on() -> Vec<Act> {
     [closed, super::script::answer("$B", "Hello"), idle()].concat()
 }
 
-fn asked(world: &World) -> usize {
-    world.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
+fn asked(harness: &Harness) -> usize {
+    harness.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
 }
 
 #[tokio::test]
@@ -36,45 +36,45 @@ async fn rules_answer_before_people_do() {
         [(Action::Allow, "/permission/per_1/reply {\"reply\":\"once\"}"), (Action::Deny, "prevents you")]
     {
         let rules = [Rule::new("bash", "*", Action::Ask), Rule::new("bash", "make", action)];
-        let (fake, mut world, session) = world(&rules).await;
-        world.submit(&session, "please").await;
+        let (fake, mut harness, session) = harness(&rules).await;
+        harness.submit(&session, "please").await;
         fake.play([start(), wanting("per_1", answer)].concat()).await;
-        let end = world.until_idle(&session, Person::Silent).await;
-        assert_eq!((end, asked(&world)), (EndReason::Completed, 0), "{action:?}");
-        assert_eq!(world.check(&session.id), 1);
+        let end = harness.until_idle(&session, Person::Silent).await;
+        assert_eq!((end, asked(&harness)), (EndReason::Completed, 0), "{action:?}");
+        assert_eq!(harness.check(&session.id), 1);
     }
 }
 
 #[tokio::test]
 async fn people_are_asked_where_rules_say_so_and_where_they_say_nothing() {
     for rules in [vec![Rule::new("bash", "*", Action::Ask)], Vec::new()] {
-        let (fake, mut world, session) = world(&rules).await;
-        world.submit(&session, "please").await;
+        let (fake, mut harness, session) = harness(&rules).await;
+        harness.submit(&session, "please").await;
         let playing =
             fake.play([start(), wanting("per_1", "/permission/per_1/reply {\"reply\":\"once\"}")].concat());
-        let (end, ()) = tokio::join!(world.until_idle(&session, Person::Agrees), playing);
-        assert_eq!((end, asked(&world)), (EndReason::Completed, 1), "{rules:?}");
+        let (end, ()) = tokio::join!(harness.until_idle(&session, Person::Agrees), playing);
+        assert_eq!((end, asked(&harness)), (EndReason::Completed, 1), "{rules:?}");
     }
 }
 
 #[tokio::test]
 async fn what_was_allowed_for_good_is_not_asked_again() {
-    let (fake, mut world, session) = world(&[]).await;
-    world.submit(&session, "please").await;
+    let (fake, mut harness, session) = harness(&[]).await;
+    harness.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A"), tool("$A", "running"), permission("per_1")]].concat()).await;
-    let request = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let request = harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     let EventBody::PermissionAsked(request) = request else { unreachable!() };
-    world.sessions.reply_permission(&request.id, PermissionReply::Always, None).await.unwrap();
+    harness.sessions.reply_permission(&request.id, PermissionReply::Always, None).await.unwrap();
     fake.called("/permission/per_1/reply {\"reply\":\"always\"}", 1).await;
     fake.play(goes_on()).await;
-    assert_eq!(world.until_idle(&session, Person::Silent).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
 
     // In another session, too: it is allowed in this directory.
-    let other = world.session().await;
-    world.submit(&other, "again").await;
+    let other = harness.session().await;
+    harness.submit(&other, "again").await;
     fake.prompted(2).await;
     let again = [start(), wanting("per_2", "/permission/per_2/reply {\"reply\":\"once\"}")].concat();
     fake.play(again.into_iter().skip(1).collect()).await;
-    assert_eq!(world.until_idle(&other, Person::Silent).await, EndReason::Completed);
-    assert_eq!(asked(&world), 1);
+    assert_eq!(harness.until_idle(&other, Person::Silent).await, EndReason::Completed);
+    assert_eq!(asked(&harness), 1);
 }

@@ -25,8 +25,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::acp;
 use crate::claude::{self, Claude};
 use crate::codex::{self, Codex};
+use crate::external::harness::{Fake, Harness};
 use crate::external::keeper::Wake;
-use crate::external::world::{Fake, World};
 use crate::external::{Driver, Options};
 use crate::native::permission::defaults;
 use crate::opencode::tests::{fake, scene::Player};
@@ -59,9 +59,9 @@ pub(super) enum Cast {
     Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
 }
 
-/// A world with an agent that plays a scene.
+/// A harness with an agent that plays a scene.
 pub(super) struct Stage {
-    pub(super) world: World,
+    pub(super) harness: Harness,
     kind: Kind,
     scene: String,
     cast: Cast,
@@ -79,38 +79,38 @@ impl Stage {
         let mut cast = Cast::new(kind, scene).await;
         let mut runner = None;
         let make = |wake| watched(&cast, kind, budget, wake, &mut runner);
-        let world = World::bounded(Limits::default(), make).await;
-        cast.raise(scene, world.project.path());
-        Self { world, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
+        let harness = Harness::bounded(Limits::default(), make).await;
+        cast.raise(scene, harness.project.path());
+        Self { harness, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
     }
 
     /// The server is gone, and another one starts; the agent plays its scene anew.
     pub(super) async fn restart(self) -> Self {
-        let Self { world, kind, scene, mut cast, runner } = self;
+        let Self { harness, kind, scene, mut cast, runner } = self;
         runner.close().await;
         let mut runner = None;
         let make = |wake| watched(&cast, kind, &Budget::default(), wake, &mut runner);
-        let world = world.restart(make).await;
-        cast.raise(&scene, world.project.path());
-        Self { world, kind, scene, cast, runner: runner.unwrap() }
+        let harness = harness.restart(make).await;
+        cast.raise(&scene, harness.project.path());
+        Self { harness, kind, scene, cast, runner: runner.unwrap() }
     }
 
     /// A session whose turns go on by themselves if todos are open.
     pub(super) async fn continuing(&self) -> Session {
-        let session = self.world.session().await;
+        let session = self.harness.session().await;
         let patch = SessionPatch { continuation: Some(true), ..SessionPatch::default() };
-        self.world.sessions.update(&session.id, patch).await.unwrap()
+        self.harness.sessions.update(&session.id, patch).await.unwrap()
     }
 
     /// Waits until the agent has begun to say this.
     pub(super) async fn until_said(&mut self, words: &str) {
-        self.world.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
+        self.harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
     }
 
     /// Lets a scene go on that is `ready` to.
     pub(super) fn go(&self) {
         match &self.cast {
-            Cast::Program(_) => std::fs::write(self.world.project.path().join(".go"), "").unwrap(),
+            Cast::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
             Cast::Server { go, .. } => go.notify_one(),
         }
     }
@@ -130,7 +130,7 @@ impl Stage {
 
     /// Fails if clients were misled or a process is left; tells how many turns the session had.
     pub(super) async fn end(self, session: &Session) -> usize {
-        let turns = self.world.check(&session.id);
+        let turns = self.harness.check(&session.id);
         self.close().await;
         turns
     }

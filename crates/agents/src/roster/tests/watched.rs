@@ -15,8 +15,8 @@ use protocol::{AgentEvent, EndReason, EventBody, Extra, Message, PartBody, Sessi
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::world::World;
 use crate::Snapshots;
+use crate::external::harness::{Harness, Person, README};
 use crate::roster::{About, External, Watched};
 
 /// What the agent is called.
@@ -123,7 +123,7 @@ async fn finish(turn: &Turn) {
         .await;
 }
 
-fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Arc<dyn Runner> {
+fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Arc<dyn External> {
     let about = About {
         id: ID.into(),
         name: "Stranger".into(),
@@ -140,41 +140,41 @@ fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Va
 async fn what_it_does_to_files_is_shown_and_can_be_taken_back() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
-    let mut world = World::new(watched(Deed::Edits, snapshots.clone(), json!({})), snapshots).await;
-    world.commit().await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "change it").await, EndReason::Completed);
-    let patches: Vec<_> = world
-        .parts(&session.id)
+    let mut harness = Harness::undoing(watched(Deed::Edits, snapshots.clone(), json!({})), snapshots).await;
+    harness.commit().await;
+    let session = harness.session().await;
+    assert_eq!(harness.turn(&session, "change it", Person::Agrees).await, EndReason::Completed);
+    let patches: Vec<_> = harness
+        .parts(&session)
         .await
         .into_iter()
         .filter_map(|part| if let PartBody::Patch(patch) = part { Some(patch.files) } else { None })
         .collect();
-    assert_eq!(patches, [[format!("{}/README.md", world.directory())]], "one step has changed one file");
-    let last = world.seen.iter().rev().find_map(|event| match &event.body {
+    assert_eq!(patches, [[format!("{}/README.md", harness.directory())]], "one step has changed one file");
+    let last = harness.seen.iter().rev().find_map(|event| match &event.body {
         EventBody::SessionDiff(it) => Some(it.diff.clone()),
         _ => None,
     });
     let last = last.expect("the session's diff is told");
     assert_eq!(last[0].file.as_deref(), Some("README.md"));
-    assert_eq!(world.read("README.md"), "changed\n");
-    let prompt = world.messages(&session.id).await[0].info.id().clone();
-    world.sessions.revert(&session.id, prompt, None).await.unwrap();
-    assert_eq!(world.read("README.md"), "# A project\n\nEnd of file.\n");
+    assert_eq!(harness.read("README.md").unwrap(), "changed\n");
+    let prompt = harness.messages(&session).await[0].info.id().clone();
+    harness.sessions.revert(&session.id, prompt, None).await.unwrap();
+    assert_eq!(harness.read("README.md").unwrap(), README);
 }
 
 #[tokio::test]
 async fn an_aborted_step_says_what_it_has_changed() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
-    let mut world = World::new(watched(Deed::Hangs, snapshots.clone(), json!({})), snapshots).await;
-    world.commit().await;
-    let session = world.session().await;
-    world.submit(&session, "change it").await;
-    world.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, protocol::ToolState::Completed(_))))).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    assert_eq!(world.until_idle(&session).await, EndReason::Aborted);
-    let parts = world.parts(&session.id).await;
+    let mut harness = Harness::undoing(watched(Deed::Hangs, snapshots.clone(), json!({})), snapshots).await;
+    harness.commit().await;
+    let session = harness.session().await;
+    harness.submit(&session, "change it").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, protocol::ToolState::Completed(_))))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted);
+    let parts = harness.parts(&session).await;
     assert!(parts.iter().any(|part| matches!(part, PartBody::Patch(_))), "{parts:?}");
 }
 
@@ -185,11 +185,11 @@ async fn a_budget_stops_it() {
         (json!({ "cost": { "turn": 1 } }), 2),
         (json!({ "tokens": { "session": 40 } }), 4),
     ] {
-        let mut world = World::new(watched(Deed::Goes, None, budget.clone()), None).await;
-        let session = world.session().await;
-        assert_eq!(world.turn(&session, "go on").await, EndReason::Budget, "{budget}");
-        let finished = world
-            .parts(&session.id)
+        let mut harness = Harness::undoing(watched(Deed::Goes, None, budget.clone()), None).await;
+        let session = harness.session().await;
+        assert_eq!(harness.turn(&session, "go on", Person::Agrees).await, EndReason::Budget, "{budget}");
+        let finished = harness
+            .parts(&session)
             .await
             .iter()
             .filter(|part| matches!(part, PartBody::StepFinish(_)))
@@ -200,21 +200,22 @@ async fn a_budget_stops_it() {
 
 #[tokio::test(start_paused = true)]
 async fn time_is_a_budget_too() {
-    let mut world = World::new(watched(Deed::Hangs, None, json!({ "minutes": { "turn": 30 } })), None).await;
-    let session = world.session().await;
+    let mut harness =
+        Harness::undoing(watched(Deed::Hangs, None, json!({ "minutes": { "turn": 30 } })), None).await;
+    let session = harness.session().await;
     let begun = tokio::time::Instant::now();
-    world.submit(&session, "take your time").await;
+    harness.submit(&session, "take your time").await;
     tokio::time::advance(Duration::from_mins(29)).await;
-    assert_eq!(world.until_idle(&session).await, EndReason::Budget);
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Budget);
     assert!(begun.elapsed() >= Duration::from_mins(30));
 }
 
 /// What the agent has said in a session, and what Baton has said about it.
-async fn said(world: &World, session: &Session) -> (Vec<String>, Vec<String>) {
-    let messages = world.messages(&session.id).await;
+async fn said(harness: &Harness, session: &Session) -> (Vec<String>, Vec<String>) {
+    let messages = harness.messages(&session).await;
     let answers = messages.iter().filter(|message| matches!(message.info, Message::Assistant(_)));
     let words = answers.flat_map(|message| &message.parts).filter_map(|part| part.text().map(str::to_owned));
-    let warnings = world.seen.iter().filter_map(|event| match &event.body {
+    let warnings = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionError(it) if it.session_id.as_ref() == Some(&session.id) => {
             it.error.as_ref().map(|error| error.message().to_owned())
         }
@@ -225,19 +226,19 @@ async fn said(world: &World, session: &Session) -> (Vec<String>, Vec<String>) {
 
 #[tokio::test]
 async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
-    let mut world = World::new(watched(Deed::Remembers, None, json!({})), None).await;
-    let session = world.session().await;
-    world.turn(&session, "one").await;
-    let fork = world.sessions.fork(&session.id, None).await.unwrap();
+    let mut harness = Harness::undoing(watched(Deed::Remembers, None, json!({})), None).await;
+    let session = harness.session().await;
+    harness.turn(&session, "one", Person::Agrees).await;
+    let fork = harness.sessions.fork(&session.id, None).await.unwrap();
     for session in [&fork, &session, &fork] {
-        assert_eq!(world.turn(session, "two").await, EndReason::Completed);
+        assert_eq!(harness.turn(session, "two", Person::Agrees).await, EndReason::Completed);
     }
     let (own, copied) = (format!("conversation of {}", fork.id), format!("conversation of {}", session.id));
-    let (words, warnings) = said(&world, &fork).await;
+    let (words, warnings) = said(&harness, &fork).await;
     assert_eq!(words, [copied.clone(), own.clone(), own]);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("Stranger begins a conversation of its own"), "{warnings:?}");
-    let (words, warnings) = said(&world, &session).await;
+    let (words, warnings) = said(&harness, &session).await;
     assert_eq!(words, [copied.clone(), copied]);
     assert_eq!(warnings, Vec::<String>::new());
 }
