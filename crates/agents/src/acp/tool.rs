@@ -69,7 +69,8 @@ impl Tool {
     pub(super) fn amend(&mut self, call: ToolCallUpdate) {
         let ToolCallUpdate { fields: call, meta, .. } = call;
         let said = |whose: &str, field: &str| aside(meta.as_ref()?, whose, field).map(str::to_owned);
-        let name = call.name.or_else(|| said("claudeCode", "toolName"));
+        let plain = || meta.as_ref()?.get("toolName")?.as_str().map(str::to_owned);
+        let name = call.name.or_else(|| said("claudeCode", "toolName")).or_else(plain);
         // The first title of an agent that names its tools in no other way is their name.
         let named = self.title.is_none().then(|| call.title.clone().filter(|title| is_name(title))).flatten();
         self.name = self.name.take().or(name).or(named);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{
     ContentChunk, Cost, MessageId, Meta, PlanEntry, SessionInfoUpdate, SessionUpdate, StateUpdate,
-    StopReason, ToolCallUpdate, Usage,
+    StopReason, ToolCallStatus, ToolCallUpdate, Usage,
 };
 
 use protocol::message::Finish;
@@ -199,8 +199,11 @@ impl Translation {
 
     fn tool(&mut self, call: ToolCallUpdate, new: bool, events: &mut Vec<AgentEvent>) {
         let (id, fields) = (call.tool_call_id.to_string(), &call.fields);
-        // What became of a call of an earlier turn is of no interest to this one.
-        let stray = !new && fields.title.is_none() && fields.kind.is_none() && fields.raw_input.is_none();
+        // An update without any description is about a call of an earlier turn, except for a failure that says why: some
+        // agents report a call that they reject with nothing else.
+        let is_described = fields.title.is_some() || fields.kind.is_some() || fields.raw_input.is_some();
+        let is_failure = fields.status == Some(ToolCallStatus::Failed) && fields.content.is_some();
+        let stray = !new && !is_described && !is_failure;
         if self.tools.get(&id).map_or(stray, Tool::is_over) || self.tools.len() >= limits::TOOLS {
             return;
         }

@@ -1,4 +1,4 @@
-//! What is kept between the turns of a session; see [`super`].
+//! Processes that are kept between the turns of a session; see [`super`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,48 +12,48 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// How long all that is kept may take to end when the server goes down.
+/// Timeout for all kept processes to end when the server stops.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// Failures in a row after which the pause does not get longer.
+/// Failures in a row after which the restart delay stops doubling.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// Something that is kept between turns: a program, and what is known about its conversation.
+/// A process that is kept between turns, with the state of its conversation.
 pub trait Kept: Send + 'static {
-    /// Watches it while no turn uses it. It is dropped at any await when a turn wants it back, and is not called again
-    /// after it has returned.
+    /// Watches the process while no turn uses it. The future is dropped when a turn takes the process, and is not called
+    /// again after it has returned.
     fn rest(&mut self) -> impl Future<Output = Rested> + Send;
 
-    /// Whether it still works on something, beside any turn.
+    /// Tells whether the process works in the background.
     fn is_working(&self) -> bool {
         false
     }
 
-    /// Ends it.
+    /// Ends the process.
     fn stop(self) -> impl Future<Output = ()> + Send;
 }
 
-/// What happened while it was not in use.
+/// The reason why a process needs attention between turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rested {
-    /// It began to work by itself and wants a turn; why, for people. It keeps what it has heard so far.
+    /// It began to work by itself and needs a turn; the text explains why. It keeps the messages it has read so far.
     Woke(String),
-    /// It ended.
+    /// It ended; the text says how.
     Ended(String),
 }
 
-/// How much is kept, and for how long.
+/// Limits for kept processes.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
-    /// How long something is kept that no turn wants.
+    /// Time after which an unused process is ended.
     pub idle: Duration,
-    /// The same for something that still works.
+    /// The same for a process that works in the background.
     pub working: Duration,
-    /// How many are kept; the one that has rested longest is stopped first.
+    /// The number of kept processes; the one that is unused the longest is ended first.
     pub most: usize,
-    /// The pause before a restart after a failure; it doubles with each failure in a row.
+    /// The delay of a restart after a failure; it doubles with each failure in a row.
     pub pause: Duration,
-    /// The longest pause.
+    /// The longest delay.
     pub longest: Duration,
 }
 
@@ -69,10 +69,10 @@ impl Default for Keeping {
     }
 }
 
-/// Told of what wants a turn: the session, and why, for people.
+/// Called with the session of a process that needs a turn, and the reason as a text.
 pub type Wake = Arc<dyn Fn(SessionId, String) + Send + Sync>;
 
-/// Keeps at most one thing for each session. Cheap to clone; what is kept ends with the last clone.
+/// Keeps at most one process for each session. Cheap to clone; the processes end with the last clone.
 pub struct Keeper<K: Kept>(Arc<Inner<K>>);
 
 struct Inner<K: Kept> {
@@ -104,7 +104,7 @@ struct Failures {
 }
 
 impl<K: Kept> Keeper<K> {
-    /// Keeps nothing yet.
+    /// Creates an empty keeper.
     pub fn new(keeping: Keeping, wake: Wake) -> Self {
         let closing = CancellationToken::new();
         let state = State { kept: HashMap::new(), failures: BTreeMap::new(), number: 0 };
@@ -118,14 +118,14 @@ impl<K: Kept> Keeper<K> {
         }))
     }
 
-    /// Takes what is kept for a session, if it still lives.
+    /// Takes the process of a session, if it is still alive.
     pub async fn take(&self, session: &SessionId) -> Option<K> {
         let slot = self.0.state().kept.remove(session)?;
         slot.wanted.cancel();
         slot.task.await.ok().flatten()
     }
 
-    /// Keeps something for the session's next turn. The session's failures are forgotten.
+    /// Keeps a process for the session's next turn and resets the session's restart delay.
     pub fn keep(&self, session: SessionId, kept: K) {
         let mut state = self.0.state();
         state.failures.remove(&session);
@@ -144,7 +144,7 @@ impl<K: Kept> Keeper<K> {
             until: Instant::now() + patience,
         };
         let task = self.0.tasks.spawn(watch.over(kept));
-        // One that is replaced finds out that it is alone with its task, which ends it.
+        // A replaced process is ended by its task.
         let replaced = state.kept.insert(session, Slot { number, wanted, task });
         let oldest = || state.kept.iter().min_by_key(|(_, slot)| slot.number).map(|(id, _)| id.clone());
         let over = if state.kept.len() > self.0.keeping.most { oldest() } else { None };
@@ -159,7 +159,7 @@ impl<K: Kept> Keeper<K> {
         }
     }
 
-    /// Ends what is kept for a session that will have no more turns.
+    /// Ends the process of a session that will have no more turns.
     pub async fn forget(&self, session: &SessionId) {
         self.0.state().failures.remove(session);
         if let Some(kept) = self.take(session).await {
@@ -167,7 +167,7 @@ impl<K: Kept> Keeper<K> {
         }
     }
 
-    /// Notes that what a session used has failed.
+    /// Counts a failure of a session's process, which delays the next start.
     pub fn failed(&self, session: &SessionId) {
         let mut state = self.0.state();
         let now = Instant::now();
@@ -177,7 +177,7 @@ impl<K: Kept> Keeper<K> {
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
     }
 
-    /// How long to wait before another start, if the last ones have failed.
+    /// The remaining delay before another start, if the last ones have failed.
     pub fn pause(&self, session: &SessionId) -> Option<Duration> {
         let failures = *self.0.state().failures.get(session)?;
         let doublings = failures.count.saturating_sub(1).min(MOST_DOUBLINGS);
@@ -186,12 +186,12 @@ impl<K: Kept> Keeper<K> {
         pause.checked_sub(failures.last.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Ends everything that is kept, and whatever is still given to it.
+    /// Ends all kept processes, and every process that is still returned.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
         if timeout(CLOSE, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("some agents did not end in time");
+            tracing::warn!("some agent processes did not end in time");
         }
     }
 }
@@ -214,7 +214,7 @@ impl<K: Kept> fmt::Debug for Keeper<K> {
     }
 }
 
-/// Watches over one thing until it is wanted, or not any more.
+/// Watches one process until a turn takes it or its time is over.
 struct Watch<K: Kept> {
     keeper: Weak<Inner<K>>,
     session: SessionId,
@@ -245,7 +245,7 @@ impl<K: Kept> Watch<K> {
                 }
             }
             Some(Rested::Ended(how)) => {
-                tracing::info!(session = %self.session, how, "an agent ended by itself");
+                tracing::info!(session = %self.session, how, "an idle agent process ended");
             }
             None => {}
         }
@@ -254,7 +254,7 @@ impl<K: Kept> Watch<K> {
         None
     }
 
-    /// Makes room for a successor.
+    /// Removes the process from the keeper, unless another one has taken its place.
     fn leave(&self) {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut state = keeper.state();

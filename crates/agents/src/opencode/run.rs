@@ -1,13 +1,12 @@
-//! The loop of one turn: a prompt there, and whatever comes of it here.
+//! The loop of one turn: sends the prompt and translates the events of OpenCode until the turn has ended.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{Client, EventStream, Scope};
+use client::{Client, EventStream};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -19,12 +18,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::connection::Connection;
 use super::ending::Held;
 use super::pulse::Pulse;
 use super::server::Lease;
 use super::translate::{Child, Said, TASK_SESSION, Translator};
-use super::{OpenCode, Patience, wire};
-use crate::external::{Condition, Kept, Opened, Outcome, Rested, permission};
+use super::{OpenCode, wire};
+use crate::external::{Condition, Outcome, permission};
 
 /// How long an aborted turn is listened to, within the grace that the engine gives.
 const ABORT: Duration = Duration::from_millis(500);
@@ -36,47 +36,6 @@ const TASK_PARENT: &str = "parentSessionId";
 
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
-
-/// A connection to the session of a turn. Its lease keeps the server running.
-pub struct Connection {
-    lease: Lease,
-    client: Client,
-    session: SessionId,
-    /// The server's events, until the turn takes them.
-    stream: Option<EventStream>,
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Connection").field("session", &self.session).finish_non_exhaustive()
-    }
-}
-
-/// A connection serves one turn and is not kept, so that the server can stop when no turn needs it.
-impl Kept for Connection {
-    async fn rest(&mut self) -> Rested {
-        std::future::pending().await
-    }
-
-    async fn stop(self) {}
-}
-
-/// Finds the server, listens to its events, and resumes the session with this id or creates one.
-pub(super) async fn open(
-    agent: &OpenCode,
-    turn: &Turn,
-    resume: Option<&str>,
-) -> Result<Opened<Connection>, String> {
-    let directory = &turn.session.directory;
-    let lease = agent.server.lease(directory).await?;
-    let client = lease.client.clone().in_directory(directory);
-    let Patience { call, lost, .. } = agent.patience;
-    let stream = in_time(call, "OpenCode's events did not begin", listen(&client, lost)).await?;
-    let opening = Box::pin(session(agent, &client, resume));
-    let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
-    let note = Some(session.to_string());
-    Ok(Opened { process: Connection { lease, client, session, stream: Some(stream) }, note, lost })
-}
 
 /// Sends the prompt and follows the turn.
 pub(super) async fn work(agent: &OpenCode, turn: &Turn, connection: &mut Connection) -> Outcome {
@@ -101,42 +60,6 @@ pub(super) async fn follow_child(agent: &OpenCode, turn: &Turn, stream: ChildStr
     let translator = Translator::of_child(session.clone());
     let mut drive = Drive::new(agent, turn, client, session, translator, Source::Parent(events));
     drive.follow(None).await
-}
-
-/// Begins to listen. No later event is missed.
-async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> {
-    let mut stream = client.events_within(Scope::Directory, None, lost);
-    loop {
-        match stream.next().await {
-            Some(Ok(received)) if matches!(received.event.body, EventBody::ServerConnected(_)) => {
-                return Ok(stream);
-            }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => {
-                return Err(format!("OpenCode's events cannot be followed: {}", chain(&error)));
-            }
-            None => return Err("OpenCode's events ended at once".to_owned()),
-        }
-    }
-}
-
-/// Resumes the session with this id at OpenCode, or creates one. Tells why a session could not be resumed.
-async fn session(
-    agent: &OpenCode,
-    client: &Client,
-    resume: Option<&str>,
-) -> Result<(SessionId, Option<String>), String> {
-    let mut lost = None;
-    if let Some(known) = resume.and_then(|known| known.parse().ok()) {
-        match client.session(&known).await {
-            Ok(session) => return Ok((session.id, None)),
-            Err(error) if error.status().is_some_and(|status| status < 500) => lost = Some(chain(&error)),
-            Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
-        }
-    }
-    let created = client.create_session(&wire::session(agent.options.program.mode)).await;
-    let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
-    Ok((created.id, lost))
 }
 
 /// Where events come from.

@@ -359,3 +359,17 @@ async fn a_command_of_the_agent_is_dead_when_an_abort_has_ended_the_turn() {
     assert_eq!(harness.ends(&session), [EndReason::Aborted]);
     harness.assert_nothing_is_left();
 }
+
+#[tokio::test]
+async fn a_failed_call_that_was_not_announced_is_shown() {
+    let text = r#"begin; say one
+        update '{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"failed","_meta":{"toolName":"read_file"},"content":[{"type":"content","content":{"type":"text","text":"the path is relative"}}]}'
+        say two; finish; stay"#;
+    let mut harness = harness(text).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    let tools = harness.tools(&session).await;
+    let [(tool, ToolState::Error(failed))] = tools.as_slice() else { panic!("{tools:?}") };
+    assert!(tool == "read_file" && failed.error.contains("the path is relative"), "{tools:?}");
+    assert_eq!(harness.said(&session).await, "one|two");
+    finish(harness).await;
+}

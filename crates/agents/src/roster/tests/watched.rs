@@ -212,7 +212,7 @@ async fn time_is_a_budget_too() {
 
 /// What the agent has said in a session, and what Baton has said about it.
 async fn said(harness: &Harness, session: &Session) -> (Vec<String>, Vec<String>) {
-    let messages = harness.messages(&session).await;
+    let messages = harness.messages(session).await;
     let answers = messages.iter().filter(|message| matches!(message.info, Message::Assistant(_)));
     let words = answers.flat_map(|message| &message.parts).filter_map(|part| part.text().map(str::to_owned));
     let warnings = harness.seen.iter().filter_map(|event| match &event.body {
