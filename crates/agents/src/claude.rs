@@ -72,7 +72,8 @@ impl Agent for Claude {
     }
 
     async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<ClaudeProcess>, MessageError> {
-        let mut process = ClaudeProcess::start(&self.options, turn, resume)?;
+        let mut process = ClaudeProcess::start(&self.options, turn, resume)
+            .map_err(|failure| MessageError::unknown(failure.to_string()))?;
         if resume.is_some() {
             process.remember(turn.todos().await.unwrap_or_default());
         }

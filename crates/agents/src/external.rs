@@ -23,13 +23,13 @@ pub mod child;
 pub mod children;
 pub mod driver;
 pub mod exchange;
+#[cfg(test)]
+pub(crate) mod harness;
 pub mod keeper;
 mod lines;
 pub mod permission;
 pub mod registry;
 mod shell;
-#[cfg(test)]
-pub(crate) mod world;
 
 pub use agent::{
     Agent, Broken, Condition, Context, Joining, Opened, Options, Outcome, Phase, Process, Signal, Task,

@@ -10,8 +10,6 @@ pub mod codex;
 pub mod external;
 pub mod jsonrpc;
 pub mod native;
-#[cfg(test)]
-mod onlooker;
 pub mod opencode;
 #[cfg(test)]
 mod published;

@@ -4,6 +4,7 @@
 //! loop of one turn, which ends when `ending` decides so. Subagents of OpenCode are child sessions. The parent's loop
 //! reads the events of all of them and passes them on through a [`ChildRegistry`].
 
+mod connection;
 mod ending;
 mod pulse;
 mod run;
@@ -24,8 +25,9 @@ use protocol::agent::Abilities;
 use protocol::{MessageError, TurnEnd};
 
 use crate::external::{Agent, ChildRegistry, Condition, Context, Opened, Options, Outcome, Task};
+use connection::Connection;
 use pulse::Pace;
-use run::{ChildStream, Connection};
+use run::ChildStream;
 use server::Server;
 pub use server::{Remote, Start};
 
@@ -114,7 +116,7 @@ impl Agent for OpenCode {
     }
 
     async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<Connection>, MessageError> {
-        run::open(self, turn, resume).await.map_err(MessageError::unknown)
+        connection::open(self, turn, resume).await.map_err(MessageError::unknown)
     }
 
     async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {

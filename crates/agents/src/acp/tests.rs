@@ -1,3 +1,4 @@
+mod harness;
 mod mapping;
 mod matrix;
 mod recordings;
@@ -5,4 +6,3 @@ mod replay;
 mod schema;
 mod scripts;
 mod turns;
-mod world;

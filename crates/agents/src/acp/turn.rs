@@ -40,7 +40,7 @@ pub struct Frame(Received);
 enum Received {
     Incoming(Incoming),
     /// A request of the agent was served.
-    Served(Served),
+    Served(Box<Served>),
     /// The prompt was answered.
     Answered(Result<Value, Error>),
     /// The cancellation was sent; false if that failed.
@@ -154,7 +154,7 @@ impl Conversation {
 
     fn serve(&mut self, work: impl Future<Output = Served> + Send + 'static) {
         self.turn.serving += 1;
-        self.turn.calls.push(work.map(Received::Served).boxed());
+        self.turn.calls.push(work.map(|served| Received::Served(Box::new(served))).boxed());
     }
 
     fn served(&mut self, served: Served) {
@@ -240,16 +240,15 @@ impl Process for Conversation {
                     Err(error) => out.push(Signal::Noise(error.to_string())),
                 }
             }
-            Received::Incoming(Incoming::Told { .. }) => {}
             Received::Incoming(Incoming::Asked(asked)) => self.asked(asked, &mut out),
             Received::Incoming(Incoming::Malformed(malformed)) => {
                 out.push(Signal::Noise(malformed.to_string()));
             }
-            Received::Served(served) => self.served(served),
+            Received::Served(served) => self.served(*served),
             Received::Answered(answer) => self.answered(answer, &mut out),
             // Nothing answers the cancellation of work that the agent began by itself.
             Received::Cancelled(true) if self.turn.is_woken => out.push(Signal::Ended(TurnEnd::Cancelled)),
-            Received::Cancelled(_) => {}
+            Received::Cancelled(_) | Received::Incoming(Incoming::Told { .. }) => {}
         }
         out
     }

@@ -35,18 +35,18 @@ pub(super) struct Thread {
 
 impl CodexProcess {
     /// Interprets a message about a thread that is not the session's own.
-    pub(super) fn told_of_thread(&mut self, thread: String, told: Told, now: Millis, out: &mut Signals) {
+    pub(super) fn told_of_thread(&mut self, thread: &str, told: Told, now: Millis, out: &mut Signals) {
         let begins = match told.notice {
             Notice::TurnStarted => true,
             // An item of a thread that has ended does not begin it again.
-            Notice::ItemStarted(_) => !self.turn.known.contains(&thread),
+            Notice::ItemStarted(_) => !self.turn.known.contains(thread),
             _ => false,
         };
         if begins {
-            self.start_thread(&thread, out);
+            self.start_thread(thread, out);
         }
-        self.expect_threads(Some(&thread), &told.notice, out);
-        let Some(it) = self.turn.threads.get_mut(&thread) else { return };
+        self.expect_threads(Some(thread), &told.notice, out);
+        let Some(it) = self.turn.threads.get_mut(thread) else { return };
         if told.notice == Notice::TurnStarted {
             it.turn.clone_from(&told.turn);
             it.held = None;
@@ -64,7 +64,7 @@ impl CodexProcess {
             let trouble = it.translation.trouble.as_ref();
             it.held.get_or_insert_with(|| end(&ended, trouble));
         }
-        out.extend(events.into_iter().map(|event| Signal::Emit(Some(thread.clone()), event)));
+        out.extend(events.into_iter().map(|event| Signal::Emit(Some(thread.to_owned()), event)));
         self.release_threads(out);
         self.release(out);
     }

@@ -49,15 +49,27 @@ pub(super) struct Progress {
     unsent: Vec<Value>,
     /// A turn that has completed while prompts were being joined.
     completed: Option<wire::Turn>,
-    /// The end of the turn while subagents are at work or Codex may begin another turn for its goal.
-    held: Option<TurnEnd>,
-    awaits_goal: bool,
+    held: Option<Held>,
     /// The message after which the end of the turn is due.
     farewell: Option<&'static str>,
     has_refused: bool,
-    is_interrupted: bool,
-    /// A command was running when the turn was interrupted. Codex leaves it running.
-    left_command: bool,
+    interruption: Option<Interruption>,
+}
+
+/// The end of a turn while subagents are at work.
+#[derive(Debug)]
+struct Held {
+    end: TurnEnd,
+    /// Codex may begin another turn for its goal.
+    awaits_goal: bool,
+}
+
+/// An interruption of the turn by the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interruption {
+    Clean,
+    /// A command was running. Codex leaves it running.
+    LeftCommand,
 }
 
 impl CodexProcess {
@@ -113,7 +125,7 @@ impl CodexProcess {
                 }
                 self.settle(out);
             }
-            (Call::Interrupt, Err(error)) if self.turn.is_interrupted => {
+            (Call::Interrupt, Err(error)) if self.turn.interruption.is_some() => {
                 out.push(Signal::Failed(Broken::refuses(format!("Codex: {error}"))));
             }
             (Call::Interrupt | Call::Other, Err(error)) => debug!(%error, "Codex refused a request"),
@@ -144,13 +156,13 @@ impl CodexProcess {
             out.push(Signal::Withdrawn(id.to_string()));
         }
         if let Some(thread) = told.thread.clone().filter(|_| !self.translation.is_own(&told)) {
-            return self.told_of_thread(thread, told, now, out);
+            return self.told_of_thread(&thread, told, now, out);
         }
         match &told.notice {
             Notice::Goal { active } => self.has_goal = *active,
             // Codex continues by itself.
             Notice::TurnStarted if self.turn.held.is_some() => {
-                (self.turn.held, self.turn.awaits_goal) = (None, false);
+                self.turn.held = None;
                 self.turn.current.clone_from(&told.turn);
             }
             _ => {}
@@ -199,15 +211,15 @@ impl CodexProcess {
             return;
         }
         let has_failed = self.turn.completed.as_ref().is_some_and(|ended| ended.status == TurnStatus::Failed);
-        let may_go_on = !self.turn.has_refused && !self.turn.is_interrupted && !has_failed;
+        let may_go_on = !self.turn.has_refused && self.turn.interruption.is_none() && !has_failed;
         let late = std::mem::take(&mut self.turn.unsent);
         if may_go_on && !late.is_empty() {
-            (self.turn.completed, self.turn.held, self.turn.awaits_goal) = (None, None, false);
+            (self.turn.completed, self.turn.held) = (None, None);
             return self.start(&late);
         }
         if let Some(ended) = self.turn.completed.take() {
-            self.turn.awaits_goal = self.has_goal && may_go_on && ended.status == TurnStatus::Completed;
-            self.turn.held = Some(self.end(&ended));
+            let awaits_goal = self.has_goal && may_go_on && ended.status == TurnStatus::Completed;
+            self.turn.held = Some(Held { end: self.end(&ended), awaits_goal });
         }
         self.release(out);
     }
@@ -226,8 +238,8 @@ impl CodexProcess {
 
     /// Ends the turn once all threads have ended and Codex does not begin another turn by itself.
     pub(super) fn release(&mut self, out: &mut Signals) {
-        if self.turn.threads.is_empty() && !self.turn.awaits_goal {
-            out.extend(self.turn.held.take().map(Signal::Ended));
+        if self.turn.threads.is_empty() {
+            out.extend(self.turn.held.take_if(|held| !held.awaits_goal).map(|held| Signal::Ended(held.end)));
         }
     }
 }
@@ -310,8 +322,9 @@ impl Process for CodexProcess {
     fn interrupt(&mut self) -> bool {
         self.forget_calls();
         self.turn.joining = 0;
-        self.turn.is_interrupted = true;
-        self.turn.left_command = self.translation.is_running_command();
+        let has_command = self.translation.is_running_command();
+        self.turn.interruption =
+            Some(if has_command { Interruption::LeftCommand } else { Interruption::Clean });
         let Some(turn) = self.turn.current.clone().filter(|_| self.turn.threads.is_empty()) else {
             return false;
         };
@@ -321,7 +334,8 @@ impl Process for CodexProcess {
     }
 
     fn phase(&self) -> Phase {
-        let may_begin_again = self.turn.awaits_goal && self.turn.threads.is_empty();
+        let awaits_goal = self.turn.held.as_ref().is_some_and(|held| held.awaits_goal);
+        let may_begin_again = awaits_goal && self.turn.threads.is_empty();
         match self.turn.farewell {
             _ if self.turn.is_starting => Phase::Calling,
             Some(_) => Phase::Ending,
@@ -331,8 +345,8 @@ impl Process for CodexProcess {
     }
 
     fn conclude(&mut self) -> Signals {
-        if let Some(end) = self.turn.held.take() {
-            return vec![Signal::Ended(end)];
+        if let Some(held) = self.turn.held.take() {
+            return vec![Signal::Ended(held.end)];
         }
         let why = self.turn.farewell.unwrap_or("said nothing");
         let broken = match &self.translation.trouble {
@@ -346,7 +360,7 @@ impl Process for CodexProcess {
     }
 
     fn finish(&mut self) -> bool {
-        let is_reusable = !self.turn.left_command;
+        let is_reusable = self.turn.interruption != Some(Interruption::LeftCommand);
         let counted = std::mem::take(&mut self.translation.counted);
         self.translation = Translation::new(&self.thread, &self.directory, counted);
         self.forget_calls();

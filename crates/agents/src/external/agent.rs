@@ -216,13 +216,13 @@ pub struct Broken {
 
 impl Broken {
     /// The process is gone.
-    pub fn gone(message: impl ToString) -> Self {
-        Self { error: MessageError::unknown(message.to_string()), is_gone: true }
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self { error: MessageError::unknown(message), is_gone: true }
     }
 
     /// The process refuses to work, or does something that cannot be handled.
-    pub fn refuses(message: impl ToString) -> Self {
-        Self { error: MessageError::unknown(message.to_string()), is_gone: false }
+    pub fn refuses(message: impl Into<String>) -> Self {
+        Self { error: MessageError::unknown(message), is_gone: false }
     }
 }
 

@@ -72,7 +72,7 @@ pub struct ChildLink {
 pub struct Children<'a> {
     root: Publisher<'a>,
     rules: &'a [Rule],
-    children: HashMap<String, mpsc::Sender<ChildEvent>>,
+    senders: HashMap<String, mpsc::Sender<ChildEvent>>,
     stop: mpsc::Sender<String>,
     stopped: mpsc::Receiver<String>,
 }
@@ -81,7 +81,7 @@ impl<'a> Children<'a> {
     /// A session without children.
     pub fn new(registry: &'a ChildRegistry, turn: &'a Turn, rules: &'a [Rule]) -> Self {
         let (stop, stopped) = mpsc::channel(MAX_STOPPED);
-        Self { root: Publisher::new(registry, turn), rules, children: HashMap::new(), stop, stopped }
+        Self { root: Publisher::new(registry, turn), rules, senders: HashMap::new(), stop, stopped }
     }
 
     /// Publishes an event in the session, or in the session of a child.
@@ -98,7 +98,7 @@ impl<'a> Children<'a> {
             return permission::ask(self.root.turn, self.rules, ask).boxed();
         };
         let (reply, answer) = oneshot::channel();
-        let to = self.children.get(child).cloned();
+        let to = self.senders.get(child).cloned();
         async move {
             if let Some(to) = to {
                 let _ = to.send(ChildEvent::Ask(ask, reply)).await;
@@ -112,7 +112,7 @@ impl<'a> Children<'a> {
     pub async fn begin(&mut self, parent: Option<&str>, subagent: Subagent) {
         let (to, events) = mpsc::channel(MAX_BEHIND);
         let link = ChildLink { name: subagent.name.clone(), events, stopped: self.stop.clone() };
-        self.children.insert(subagent.name.clone(), to);
+        self.senders.insert(subagent.name.clone(), to);
         match parent {
             None => self.root.start(subagent, link).await,
             Some(parent) => self.send(parent, ChildEvent::Started(subagent, link)).await,
@@ -122,12 +122,12 @@ impl<'a> Children<'a> {
     /// Ends a child's turn.
     pub async fn end(&mut self, child: &str, end: TurnEnd) {
         self.send(child, ChildEvent::Ended(end)).await;
-        self.children.remove(child);
+        self.senders.remove(child);
     }
 
     /// Ends the turns of all children.
     pub async fn end_all(&mut self, end: &TurnEnd) {
-        for (_, child) in self.children.drain() {
+        for (_, child) in self.senders.drain() {
             let _ = child.send(ChildEvent::Ended(end.clone())).await;
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Children<'a> {
 
     /// Events for a child whose turn has ended are dropped.
     async fn send(&self, child: &str, event: ChildEvent) {
-        if let Some(to) = self.children.get(child) {
+        if let Some(to) = self.senders.get(child) {
             let _ = to.send(event).await;
         }
     }

@@ -1,6 +1,7 @@
 //! Turns of external agents in a real engine.
 
 mod abilities;
+mod behaviour;
 mod choice;
 mod continuation;
 mod handover;
@@ -8,4 +9,3 @@ mod page;
 mod scenario;
 mod stage;
 mod watched;
-pub(crate) mod world;

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::harness::{Harness, Person, options};
 use super::recordings::{self, Line};
 use super::scripts::script;
-use super::world::{Person, World, options};
 use crate::acp::{mend, outgoing, wire};
 use crate::roster::External as _;
 
@@ -187,14 +187,14 @@ async fn answers_match_the_schema() {
         of wait terminal/wait_for_exit; of output terminal/output; of kill terminal/kill; of release terminal/release
         ask unknown terminal/kill '{"sessionId":"s1","terminalId":"nobody"}'; hear
         finish; stay"#;
-    let mut world = World::new(options(&script(text))).await;
-    world.turn(Person::Agrees).await;
+    let mut harness = Harness::new(options(&script(text))).await;
+    harness.first_turn(Person::Agrees).await;
     let mut text = String::new();
-    for message in world.heard().iter().filter(|message| message.get("method").is_none()) {
+    for message in harness.heard().iter().filter(|message| message.get("method").is_none()) {
         let answer = message.get("result").unwrap_or(&message["error"]);
         writeln!(text, "{} {answer}", message["id"].as_str().unwrap()).unwrap();
     }
     insta::assert_snapshot!("answers", text);
-    world.acp.close().await;
-    world.assert_nothing_is_left();
+    harness.acp.close().await;
+    harness.assert_nothing_is_left();
 }

@@ -5,7 +5,7 @@ use protocol::EndReason::{self, Aborted, Blocked, Budget, Completed, Error};
 use protocol::{EventBody, PartBody};
 
 use super::*;
-use crate::external::world::Person;
+use crate::external::harness::Person;
 
 /// A name, the script, the expected end of the turn, and a part of the expected error.
 type Case = (&'static str, &'static str, EndReason, &'static str);
@@ -14,13 +14,18 @@ type Case = (&'static str, &'static str, EndReason, &'static str);
 async fn play(case: Case, options: impl FnOnce(Options) -> Options, limits: Limits, person: Person) {
     let (name, acts, end, says) = case;
     let fake = script(acts);
-    let (mut world, runner) = world(options(claude(&fake, patient())), limits).await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "please", person).await, end, "{name}: {}", world.error(&session).await);
-    let error = world.error(&session).await;
+    let (mut harness, runner) = harness(options(claude(&fake, patient())), limits).await;
+    let session = harness.session().await;
+    assert_eq!(
+        harness.turn(&session, "please", person).await,
+        end,
+        "{name}: {}",
+        harness.error(&session).await
+    );
+    let error = harness.error(&session).await;
     assert!(error.contains(says), "{name}: {error:?} does not say {says:?}");
-    assert_eq!(world.check(&session.id), 1, "{name}");
-    for part in world.messages(&session).await.iter().flat_map(|message| &message.parts) {
+    assert_eq!(harness.check(&session.id), 1, "{name}");
+    for part in harness.messages(&session).await.iter().flat_map(|message| &message.parts) {
         assert!(!part.is_open(), "{name}: {part:?}");
     }
     runner.close().await;
@@ -80,7 +85,7 @@ async fn programs_that_hang() {
     type Hasten = fn(&mut Options);
     let cases: [(Case, Hasten); 9] = [
         (("at the start", "hang", Error, "did not begin to work on the prompt within 300ms"), |it| {
-            it.patience.start = HASTY
+            it.patience.start = HASTY;
         }),
         (
             ("after the prompt", "prompted; hang", Error, "did not begin to work on the prompt within 300ms"),
@@ -123,13 +128,13 @@ async fn programs_that_hang() {
         let fake = script(case.1);
         let mut options = claude(&fake, patient());
         hasten(&mut options);
-        let (mut world, runner) = world(options, unhurried()).await;
-        let session = world.session().await;
+        let (mut harness, runner) = harness(options, unhurried()).await;
+        let session = harness.session().await;
         let prompt = if case.0 == "without reading" { "x".repeat(1_000_000) } else { "please".to_owned() };
-        assert_eq!(world.turn(&session, &prompt, Person::Agrees).await, case.2, "{}", case.0);
-        let error = world.error(&session).await;
+        assert_eq!(harness.turn(&session, &prompt, Person::Agrees).await, case.2, "{}", case.0);
+        let error = harness.error(&session).await;
         assert!(error.contains(case.3), "{}: {error}", case.0);
-        assert_eq!(world.check(&session.id), 1, "{}", case.0);
+        assert_eq!(harness.check(&session.id), 1, "{}", case.0);
         runner.close().await;
         fake.assert_gone();
     }
@@ -247,15 +252,15 @@ async fn permissions_that_go_wrong() {
     ] {
         let fake = script(&format!("{asked}{acts}"));
         let limits = Limits { request: if end == Blocked { HASTY } else { PATIENT }, ..unhurried() };
-        let (mut world, runner) = world(claude(&fake, patient()), limits).await;
-        let session = world.session().await;
-        world.submit(&session, "please").await;
-        world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+        let (mut harness, runner) = harness(claude(&fake, patient()), limits).await;
+        let session = harness.session().await;
+        harness.submit(&session, "please").await;
+        harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
         fake.note("it was asked");
-        let idle = world.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
+        let idle = harness.until(|body| matches!(body, EventBody::SessionIdle(_))).await;
         assert_eq!(idle.session_id(), Some(&session.id));
-        assert!(world.error(&session).await.contains(says));
-        assert_eq!(world.check(&session.id), 1);
+        assert!(harness.error(&session).await.contains(says));
+        assert_eq!(harness.check(&session.id), 1);
         runner.close().await;
         fake.assert_gone();
     }
@@ -283,15 +288,15 @@ async fn programs_that_are_aborted() {
     ] {
         let fake = script(&format!("{begun}{acts}"));
         let patience = Patience { interrupt: if kept { PATIENT } else { HASTY }, ..patient() };
-        let (mut world, runner) = world(claude(&fake, patience), unhurried()).await;
-        let session = world.session().await;
-        world.submit(&session, "please").await;
-        world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-        world.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(world.until_idle(&session, Person::Agrees).await, Aborted, "{acts}");
-        assert_eq!(world.check(&session.id), 1, "{acts}");
+        let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+        let session = harness.session().await;
+        harness.submit(&session, "please").await;
+        harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+        harness.sessions.abort(&session.id).await.unwrap();
+        assert_eq!(harness.until_idle(&session, Person::Agrees).await, Aborted, "{acts}");
+        assert_eq!(harness.check(&session.id), 1, "{acts}");
         if kept {
-            assert_eq!(world.turn(&session, "again", Person::Agrees).await, Completed, "{acts}");
+            assert_eq!(harness.turn(&session, "again", Person::Agrees).await, Completed, "{acts}");
             assert_eq!(fake.processes().len(), 1, "{acts}");
             runner.close().await;
         }
@@ -302,11 +307,11 @@ async fn programs_that_are_aborted() {
 #[tokio::test]
 async fn an_incomplete_attempt_is_withdrawn() {
     let fake = script("begin; open m1; words wrong; open m2; words hello; close; finish; linger");
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.turn(&session, "please", Person::Agrees).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.turn(&session, "please", Person::Agrees).await;
     let parts: Vec<_> =
-        world.messages(&session).await.into_iter().flat_map(|message| message.parts).collect();
+        harness.messages(&session).await.into_iter().flat_map(|message| message.parts).collect();
     let texts: Vec<_> = parts
         .iter()
         .filter(|part| matches!(part.body, PartBody::Text(_)))
@@ -321,10 +326,10 @@ async fn the_error_names_a_missing_program() {
     let fake = script("");
     let mut options = claude(&fake, patient());
     options.program.command = vec!["/nonexistent/claude".into()];
-    let (mut world, _runner) = world(options, unhurried()).await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "please", Person::Agrees).await, Error);
-    let error = world.error(&session).await;
+    let (mut harness, _runner) = harness(options, unhurried()).await;
+    let session = harness.session().await;
+    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Error);
+    let error = harness.error(&session).await;
     assert!(error.contains("cannot start `/nonexistent/claude`") && error.contains("PATH"), "{error}");
-    assert_eq!(world.check(&session.id), 1);
+    assert_eq!(harness.check(&session.id), 1);
 }

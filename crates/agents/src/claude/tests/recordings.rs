@@ -10,7 +10,7 @@ use protocol::{EndReason, EventBody};
 use serde_json::Value;
 
 use super::*;
-use crate::external::world::Person;
+use crate::external::harness::Person;
 
 /// The recordings with the ends of their prompted turns and the number of turns that the agent begins by itself.
 const RECORDINGS: [(&str, &[EndReason], usize); 23] = {
@@ -84,28 +84,28 @@ fn deltas(name: &str) -> usize {
 async fn recordings_publish_one_idle_for_each_turn() {
     for (name, ends, woken) in RECORDINGS {
         let fake = script("");
-        let (mut world, claude) = world(claude(&fake, patient()), unhurried()).await;
-        let session = world.session().await;
+        let (mut harness, claude) = harness(claude(&fake, patient()), unhurried()).await;
+        let session = harness.session().await;
         fake.becomes(&acts(name, &session.directory));
         for end in ends {
-            world.submit(&session, "please").await;
+            harness.submit(&session, "please").await;
             if *end == EndReason::Aborted {
                 for _ in 0..deltas(name) {
-                    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+                    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
                 }
-                world.sessions.abort(&session.id).await.unwrap();
+                harness.sessions.abort(&session.id).await.unwrap();
             }
-            assert_eq!(world.until_idle(&session, Person::Agrees).await, *end, "{name}");
+            assert_eq!(harness.until_idle(&session, Person::Agrees).await, *end, "{name}");
         }
         for _ in 0..woken {
-            assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{name}");
+            assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{name}");
         }
-        assert_eq!(world.check(&session.id), ends.len() + woken, "{name}");
+        assert_eq!(harness.check(&session.id), ends.len() + woken, "{name}");
         assert_eq!(fake.processes().len(), 1, "{name}: one process serves all turns");
-        insta::assert_snapshot!(name, world.story(&session.id));
-        for child in world.sessions.children(&session.id).await.unwrap() {
-            assert_eq!(world.check(&child.id), 1, "{name}: {}", child.title);
-            insta::assert_snapshot!(format!("{name}_child"), world.story(&child.id));
+        insta::assert_snapshot!(name, harness.story(&session.id));
+        for child in harness.sessions.children(&session.id).await.unwrap() {
+            assert_eq!(harness.check(&child.id), 1, "{name}: {}", child.title);
+            insta::assert_snapshot!(format!("{name}_child"), harness.story(&child.id));
         }
         claude.close().await;
         fake.assert_gone();

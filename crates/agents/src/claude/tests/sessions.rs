@@ -5,7 +5,7 @@ use protocol::{EndReason, EventBody, SessionStatus};
 
 use super::*;
 use crate::external::Keeping;
-use crate::external::world::Person;
+use crate::external::harness::Person;
 
 /// Records its arguments and then answers any number of prompts.
 const GREETER: &str = "echo \"$*\" >>\"$NOTES\"; while :; do turn; done";
@@ -15,23 +15,23 @@ async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
     let fake = script(GREETER);
     let mut options = claude(&fake, patient());
     options.keeping = Keeping { idle: HASTY, ..Keeping::default() };
-    let (mut world, runner) = world(options, unhurried()).await;
-    let session = world.session().await;
+    let (mut harness, runner) = harness(options, unhurried()).await;
+    let session = harness.session().await;
     for _ in 0..2 {
-        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
     }
     assert_eq!(fake.processes().len(), 1);
     let gone = async {
-        while fake.processes().iter().any(|id| crate::external::world::lives(*id)) {
+        while fake.processes().iter().any(|id| crate::external::harness::lives(&id.to_string())) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(PATIENT, gone).await.unwrap();
-    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
     let starts: Vec<bool> =
         fake.notes().lines().map(|args| args.contains("--resume conversation-1")).collect();
     assert_eq!(starts, [false, true]);
-    assert_eq!(world.check(&session.id), 3);
+    assert_eq!(harness.check(&session.id), 3);
     runner.close().await;
     fake.assert_gone();
 }
@@ -39,14 +39,14 @@ async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
 #[tokio::test]
 async fn another_server_resumes_the_conversation() {
     let fake = script(GREETER);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.turn(&session, "hi", Person::Agrees).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.turn(&session, "hi", Person::Agrees).await;
     runner.close().await;
     fake.assert_gone();
     let options = claude(&fake, patient());
-    let mut world = world.restart(|wake| super::runner(options, wake)).await;
-    assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    let mut harness = harness.restart(|wake| super::runner(options, wake)).await;
+    assert_eq!(harness.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }
 
@@ -64,11 +64,11 @@ speak m2 hello; finish; linger"#;
 #[tokio::test]
 async fn a_resumed_conversation_keeps_its_todo_list() {
     let fake = script(PLANNER);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
     for status in ["pending", "completed"] {
-        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
-        let todos = world.sessions.todos(&session.id).await.unwrap();
+        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        let todos = harness.sessions.todos(&session.id).await.unwrap();
         let todos: Vec<_> = todos.iter().map(|it| (it.content.as_str(), it.status.as_str())).collect();
         assert_eq!(todos, [("one", status)]);
         runner.forget(&session.id).await;
@@ -84,14 +84,14 @@ async fn a_lost_conversation_begins_anew() {
     ];
     for refusal in refusals {
         let fake = script("turn; exit 0");
-        let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-        let session = world.session().await;
-        world.turn(&session, "hi", Person::Agrees).await;
+        let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+        let session = harness.session().await;
+        harness.turn(&session, "hi", Person::Agrees).await;
         fake.becomes(&format!("{WORDS}\ncase \"$*\" in *--resume*) {refusal} ;; esac\n{GREETER}"));
-        assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
-        let warned = world.seen.iter().any(|event| matches!(&event.body, EventBody::SessionError(_)));
+        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        let warned = harness.seen.iter().any(|event| matches!(&event.body, EventBody::SessionError(_)));
         assert!(warned);
-        assert_eq!(world.check(&session.id), 2);
+        assert_eq!(harness.check(&session.id), 2);
         runner.close().await;
         fake.assert_gone();
     }
@@ -100,14 +100,14 @@ async fn a_lost_conversation_begins_anew() {
 #[tokio::test]
 async fn a_prompt_during_a_turn_joins_it() {
     let fake = script("begin; open m1; words one; prompted; close; result; speak m2 two; finish; linger");
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.submit(&session, "first").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-    world.submit(&session, "second").await;
-    assert_eq!(world.until_idle(&session, Person::Agrees).await, EndReason::Completed);
-    assert_eq!(world.check(&session.id), 1);
-    let texts: Vec<String> = world
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.submit(&session, "first").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    harness.submit(&session, "second").await;
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.check(&session.id), 1);
+    let texts: Vec<String> = harness
         .messages(&session)
         .await
         .iter()
@@ -122,23 +122,23 @@ async fn a_program_that_failed_is_started_again_after_a_pause() {
     let fake = script("exit 1");
     let mut options = claude(&fake, patient());
     options.keeping.pause = HASTY;
-    let (mut world, runner) = world(options, unhurried()).await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Error);
+    let (mut harness, runner) = harness(options, unhurried()).await;
+    let session = harness.session().await;
+    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Error);
     fake.becomes(&format!("{WORDS}\n{GREETER}"));
-    assert_eq!(world.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
     let waited = |event: &protocol::Event| matches!(&event.body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
-    assert!(world.seen.iter().any(waited));
-    assert_eq!(world.check(&session.id), 2);
+    assert!(harness.seen.iter().any(waited));
+    assert_eq!(harness.check(&session.id), 2);
     runner.close().await;
 }
 
 #[tokio::test]
 async fn a_deleted_session_leaves_no_process() {
     let fake = script(GREETER);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.turn(&session, "hi", Person::Agrees).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.turn(&session, "hi", Person::Agrees).await;
     runner.forget(&session.id).await;
     fake.assert_gone();
 }
@@ -148,25 +148,25 @@ async fn output_between_turns_does_not_open_a_turn() {
     let chatter =
         "i=0; while [ $i -lt 300 ]; do say '{\"type\":\"new\"}'; i=$((i+1)); done; echo said >\"$NOTES\"";
     let fake = script(&format!("turn; {chatter}; turn; linger"));
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
-    let session = world.session().await;
-    world.turn(&session, "hi", Person::Agrees).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    let session = harness.session().await;
+    harness.turn(&session, "hi", Person::Agrees).await;
     let said = async {
         while fake.notes().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(PATIENT, said).await.unwrap();
-    assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
-    assert_eq!(world.check(&session.id), 2);
+    assert_eq!(harness.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.check(&session.id), 2);
     runner.close().await;
 }
 
 /// Asks for permission to run a command, and records the answer.
 const ASKER: &str = "begin; open m1; call m1 t1; may r1 t1; hear control_response; printf '%s' \"$line\" >\"$NOTES\"; called t1; speak m2 bye; finish; linger";
 
-fn asked(world: &World) -> usize {
-    world.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
+fn asked(harness: &Harness) -> usize {
+    harness.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_))).count()
 }
 
 #[tokio::test]
@@ -185,11 +185,11 @@ async fn rules_decide_before_the_user_is_asked() {
         let fake = script(ASKER);
         let mut options = claude(&fake, patient());
         options.program.rules.clone_from(&rules);
-        let (mut world, runner) = world(options, unhurried()).await;
-        let session = world.session().await;
-        assert_eq!(world.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{rules:?}");
+        let (mut harness, runner) = harness(options, unhurried()).await;
+        let session = harness.session().await;
+        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{rules:?}");
         assert!(fake.notes().contains(told), "{rules:?}: {}", fake.notes());
-        assert_eq!(asked(&world), people, "{rules:?}");
+        assert_eq!(asked(&harness), people, "{rules:?}");
         runner.close().await;
     }
 }
@@ -197,18 +197,18 @@ async fn rules_decide_before_the_user_is_asked() {
 #[tokio::test]
 async fn permanent_approvals_are_not_asked_again() {
     let fake = script(ASKER);
-    let (mut world, runner) = world(claude(&fake, patient()), unhurried()).await;
+    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     for people in [1, 1] {
-        let session = world.session().await;
-        world.submit(&session, "please").await;
-        if asked(&world) == 0 {
-            let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+        let session = harness.session().await;
+        harness.submit(&session, "please").await;
+        if asked(&harness) == 0 {
+            let asked = harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
             let EventBody::PermissionAsked(asked) = asked else { unreachable!() };
-            world.sessions.reply_permission(&asked.id, PermissionReply::Always, None).await.unwrap();
+            harness.sessions.reply_permission(&asked.id, PermissionReply::Always, None).await.unwrap();
         }
-        assert_eq!(world.until_idle(&session, Person::Silent).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
         assert!(fake.notes().contains("\"behavior\":\"allow\""), "{}", fake.notes());
-        assert_eq!(asked(&world), people);
+        assert_eq!(asked(&harness), people);
     }
     runner.close().await;
 }

@@ -9,7 +9,7 @@ use protocol::request::PermissionReply;
 use protocol::{EndReason, Event, EventBody, Message, PartBody, Session, SessionStatus, ToolState};
 use serde_json::Value;
 
-use super::world::{Person, World, options};
+use super::harness::{Harness, Person, options};
 use crate::roster::External;
 
 /// Plays a recording: writes one piece after each line that it reads, and then waits until it is ended.
@@ -62,34 +62,34 @@ fn recording(name: &str) -> Recording {
 /// Plays a recording and returns the events that a client sees.
 async fn play(name: &str, person: Person, limits: Limits) -> String {
     let recording = recording(name);
-    let mut world = World::bounded(options(PLAYER), limits).await;
-    let pieces = world.project.path().join(".pieces");
+    let mut harness = Harness::bounded(options(PLAYER), limits).await;
+    let pieces = harness.project.path().join(".pieces");
     std::fs::create_dir(&pieces).unwrap();
     for (number, piece) in recording.pieces.iter().enumerate() {
         std::fs::write(pieces.join(format!("{number:03}")), piece).unwrap();
     }
-    let session = world.session().await;
+    let session = harness.session().await;
     let mut turns = 0;
     for (number, prompt) in recording.prompts.iter().enumerate() {
-        world.sessions.submit(&session.id, prompt.clone()).await.unwrap();
+        harness.sessions.submit(&session.id, prompt.clone()).await.unwrap();
         if number == 0 && recording.interrupted_after.is_some() {
-            world.until(|body| is_last_word(body, &recording)).await;
-            world.sessions.abort(&session.id).await.unwrap();
+            harness.until(|body| is_last_word(body, &recording)).await;
+            harness.sessions.abort(&session.id).await.unwrap();
         }
-        world.until_idle(&session, person).await;
+        harness.until_idle(&session, person).await;
         turns += 1;
         // An interrupted Codex leaves its command running, so Baton has ended its process.
         if recording.interrupted_after.as_deref().is_some_and(|last| last.contains("commandExecution")) {
             break;
         }
     }
-    assert_eq!(world.ends(&session).len(), turns, "one idle for each turn");
-    world.assert_all_is_closed(&session).await;
-    world.check();
+    assert_eq!(harness.ends(&session).len(), turns, "one idle for each turn");
+    harness.assert_all_is_closed(&session).await;
+    harness.check_all();
     let project = session.directory.clone();
-    let story = story(&world.seen, &session).replace(&project, "/project");
-    world.codex.close().await;
-    world.assert_nothing_is_left();
+    let story = story(&harness.seen, &session).replace(&project, "/project");
+    harness.codex.close().await;
+    harness.assert_nothing_is_left();
     story
 }
 
@@ -223,5 +223,5 @@ async fn approval_deny() {
         request_reply: Some(PermissionReply::Reject),
         ..Limits::default()
     };
-    insta::assert_snapshot!(play("approval_deny", Person::Sleeps, limits).await);
+    insta::assert_snapshot!(play("approval_deny", Person::Silent, limits).await);
 }

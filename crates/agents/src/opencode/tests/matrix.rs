@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::fake::{Act, Fake, SESSION};
 use super::script::*;
-use crate::roster::tests::world::World;
+use crate::external::harness::{Harness, Person};
 
 /// Longest duration of a case.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -124,7 +124,7 @@ fn cases() -> Vec<Case> {
         case("a permission asked twice", Completed, vec![start(), vec![opened("$A"), permission("per_1"), permission("per_1"), Act::Called("/permission/per_1/reply", 1), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
         case("a permission whose answer is not accepted", Completed, vec![start(), vec![Act::Answer("/reply", 500, "{}"), Act::Statuses(json!({ SESSION: { "type": "busy" } })), opened("$A"), permission("per_1"), Act::Called("/reply", 1), Act::Called("GET /session/status", 1), closed("$A", "stop")], idle()]),
         case("a permission that is gone", Completed, vec![start(), vec![Act::Answer("/reply", 404, "{}"), opened("$A"), permission("per_1"), Act::Called("/reply", 1), closed("$A", "stop")], idle()]),
-        case("a question", Completed, vec![start(), vec![opened("$A"), question("que_1"), Act::Called("/question/que_1/reply {\"answers\":[[\"this\"]]}", 1), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
+        case("a question", Completed, vec![start(), vec![opened("$A"), question("que_1"), Act::Called("/question/que_1/reply {\"answers\":[[\"that\"]]}", 1), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()]).words("Hello"),
         case("an end with a permission open", Completed, vec![start(), vec![Act::Hang("/reply"), opened("$A"), permission("per_1"), Act::Called("/reply", 1), closed("$A", "stop")], idle()]),
         case("an abort while an answer is on its way", Aborted, vec![vec![Act::Hang("/reply")], start(), vec![opened("$A"), permission("per_1")]]).aborted(),
         // Aborts.
@@ -150,31 +150,31 @@ async fn play(case: Case) {
     let name = case.name;
     let fake = Fake::new().await;
     let runner = Arc::new(fake.hasty_runner());
-    let mut world = World::new(runner, None).await;
+    let mut harness = Harness::undoing(runner, None).await;
     let refuses = case
         .script
         .iter()
         .any(|act| matches!(act, Act::Say(event) if event.to_string().contains("per_refuse")));
-    world.refuses = refuses;
-    let session = world.session().await;
+    let person = if refuses { Person::Refuses } else { Person::Agrees };
+    let session = harness.session().await;
     let begun = Instant::now();
     // Apply the part of the script before the first prompt before the runner makes any call.
     let first = case.script.iter().position(|act| matches!(act, Act::Prompted)).unwrap_or(case.script.len());
     let (setup, script) = case.script.split_at(first);
     fake.play(setup.to_vec()).await;
-    world.submit(&session, "please").await;
+    harness.submit(&session, "please").await;
     let abort = async {
         if case.abort {
-            world.until(|body| matches!(body, EventBody::SessionStatus(_))).await;
+            harness.until(|body| matches!(body, EventBody::SessionStatus(_))).await;
             if script.is_empty() {
                 // Abort while the call that hangs is open.
                 fake.called("", setup.len().min(1)).await;
             } else {
-                world.until(|body| matches!(body, EventBody::MessageUpdated(it) if matches!(it.info, Message::Assistant(_)))).await;
+                harness.until(|body| matches!(body, EventBody::MessageUpdated(it) if matches!(it.info, Message::Assistant(_)))).await;
             }
-            world.sessions.abort(&session.id).await.unwrap();
+            harness.sessions.abort(&session.id).await.unwrap();
         }
-        world.until_idle(&session).await
+        harness.until_idle(&session, person).await
     };
     let playing = fake.play(script.to_vec());
     let end = tokio::select! {
@@ -182,20 +182,20 @@ async fn play(case: Case) {
         () = async { playing.await; std::future::pending().await } => unreachable!(),
     };
     assert!(begun.elapsed() < DEADLINE, "{name} took {:?}", begun.elapsed());
-    assert_eq!(end, case.end, "{name}: {:?}", world.seen.last());
-    judge(&world, &case, &session.id).await;
+    assert_eq!(end, case.end, "{name}: {:?}", harness.seen.last());
+    judge(&harness, &case, &session).await;
 }
 
-async fn judge(world: &World, case: &Case, session: &protocol::SessionId) {
+async fn judge(harness: &Harness, case: &Case, session: &protocol::Session) {
     let name = case.name;
     let mut checker = Checker::new();
-    for event in &world.seen {
+    for event in &harness.seen {
         checker.observe(None, event);
     }
     let report = checker.finish(End::Complete);
     assert!(report.violations().next().is_none(), "{name}: {report:?}");
     let (mut words, mut errors) = (String::new(), String::new());
-    for message in world.messages(session).await {
+    for message in harness.messages(session).await {
         if let Message::Assistant(step) = &message.info {
             assert!(step.time.completed.is_some(), "{name}: a message is open");
             errors += &serde_json::to_string(&step.error).unwrap();
@@ -211,7 +211,7 @@ async fn judge(world: &World, case: &Case, session: &protocol::SessionId) {
             }
         }
     }
-    errors += &world
+    errors += &harness
         .seen
         .iter()
         .filter(|event| matches!(event.body, EventBody::SessionError(_)))

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::fake::{Act, Fake};
 use super::script::{answer, idle, opened, start};
 use crate::external::Driver;
+use crate::external::harness::{Harness, Person};
 use crate::opencode::{OpenCode, Start};
 use crate::roster::External;
 use crate::roster::Program;
-use crate::roster::tests::world::World;
 
 const LISTENS: &str = "echo \"opencode server listening on $FAKE_URL\"";
 
@@ -66,8 +66,8 @@ async fn until_none_lives(processes: &[String]) {
     timeout(Duration::from_secs(30), gone).await.expect("no process is left");
 }
 
-fn error(world: &World) -> String {
-    let errors = world.seen.iter().filter(|event| matches!(event.body, EventBody::SessionError(_)));
+fn error(harness: &Harness) -> String {
+    let errors = harness.seen.iter().filter(|event| matches!(event.body, EventBody::SessionError(_)));
     errors.map(|event| serde_json::to_string(event).unwrap()).collect()
 }
 
@@ -76,15 +76,15 @@ async fn one_process_serves_all_turns_and_ends_with_its_runner() {
     let fake = Fake::new().await;
     let installed = Installed::new(&format!("{LISTENS}\nexec sleep 600"));
     let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
-    let mut world = World::new(runner.clone(), None).await;
-    let (one, two) = (world.session().await, world.session().await);
+    let mut harness = Harness::undoing(runner.clone(), None).await;
+    let (one, two) = (harness.session().await, harness.session().await);
     for session in [&one, &two, &one] {
-        world.submit(session, "please").await;
+        harness.submit(session, "please").await;
         let script = [start(), answer("$A", "Hello"), idle()].concat();
         let count = fake.calls().iter().filter(|call| call.contains("prompt_async")).count();
         fake.prompted(count + 1).await;
         fake.play(script.into_iter().skip(1).collect()).await;
-        assert_eq!(world.until_idle(session).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(session, Person::Agrees).await, EndReason::Completed);
     }
     let processes = installed.processes();
     assert_eq!(processes.len(), 1);
@@ -114,10 +114,11 @@ async fn the_error_of_a_failed_start_quotes_the_error_output() {
     ] {
         let fake = Fake::new().await;
         let installed = Installed::new(script);
-        let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
-        let session = world.session().await;
-        assert_eq!(world.turn(&session, "please").await, EndReason::Error, "{script}");
-        let error = error(&world);
+        let mut harness =
+            Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+        let session = harness.session().await;
+        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Error, "{script}");
+        let error = error(&harness);
         assert!(words.iter().all(|word| error.contains(word)), "{script}: {error}");
         until_none_lives(&installed.processes()).await;
     }
@@ -127,10 +128,10 @@ async fn the_error_of_a_failed_start_quotes_the_error_output() {
 async fn the_error_names_a_missing_program() {
     let fake = Fake::new().await;
     let runner = fake.runner_of(fake.program(vec!["/nowhere/opencode".into()]), None);
-    let mut world = World::new(Arc::new(runner), None).await;
-    let session = world.session().await;
-    assert_eq!(world.turn(&session, "please").await, EndReason::Error);
-    assert!(error(&world).contains("/nowhere/opencode"), "{}", error(&world));
+    let mut harness = Harness::undoing(Arc::new(runner), None).await;
+    let session = harness.session().await;
+    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Error);
+    assert!(error(&harness).contains("/nowhere/opencode"), "{}", error(&harness));
 }
 
 #[tokio::test]
@@ -153,11 +154,11 @@ async fn output_after_the_start_is_ignored() {
         let fake = Fake::new().await;
         let installed = Installed::new(&format!("{LISTENS}\n{then}\nexec sleep 600"));
         let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
-        let mut world = World::new(runner.clone(), None).await;
-        let session = world.session().await;
-        world.submit(&session, "please").await;
+        let mut harness = Harness::undoing(runner.clone(), None).await;
+        let session = harness.session().await;
+        harness.submit(&session, "please").await;
         fake.play([start(), answer("$A", "Hello"), idle()].concat()).await;
-        assert_eq!(world.until_idle(&session).await, EndReason::Completed, "{then}");
+        assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{then}");
         runner.close().await;
         until_none_lives(&installed.processes()).await;
     }
@@ -169,18 +170,19 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
     let installed = Installed::new(&format!(
         "{LISTENS}\ncd $(dirname $0); while [ ! -e crash ]; do sleep 0.02; done; rm crash; echo 'out of luck' >&2; exit 7"
     ));
-    let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
-    let session = world.session().await;
-    world.submit(&session, "please").await;
+    let mut harness =
+        Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
     std::fs::write(installed.directory.path().join("crash"), "").unwrap();
-    assert_eq!(world.until_idle(&session).await, EndReason::Error);
-    assert!(error(&world).contains("out of luck") && error(&world).contains('7'), "{}", error(&world));
-    world.submit(&session, "again").await;
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Error);
+    assert!(error(&harness).contains("out of luck") && error(&harness).contains('7'), "{}", error(&harness));
+    harness.submit(&session, "again").await;
     fake.prompted(2).await;
     let script = [start(), answer("$A", "Hello"), idle()].concat();
     fake.play(script.into_iter().skip(1).collect()).await;
-    assert_eq!(world.until_idle(&session).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
     assert_eq!(installed.processes().len(), 2);
 }
 
@@ -188,14 +190,15 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
 async fn an_idle_process_is_stopped_and_started_again() {
     let fake = Fake::new().await;
     let installed = Installed::new(&format!("{LISTENS}\ntrap '' TERM; sleep 600 & wait; wait"));
-    let mut world = World::new(Arc::new(installed.runner(&fake, Duration::from_millis(50))), None).await;
-    let session = world.session().await;
+    let mut harness =
+        Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_millis(50))), None).await;
+    let session = harness.session().await;
     for turn in 1..=2 {
-        world.submit(&session, "please").await;
+        harness.submit(&session, "please").await;
         fake.prompted(turn).await;
         let script: Vec<Act> = [start(), answer("$A", "Hello"), idle()].concat();
         fake.play(script.into_iter().skip(1).collect()).await;
-        assert_eq!(world.until_idle(&session).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
         let processes = installed.processes();
         assert_eq!(processes.len(), turn);
         until_none_lives(&processes).await;

@@ -5,7 +5,7 @@ use protocol::continuation::StopReason;
 use protocol::{EndReason, EventBody, Message, Session, SessionStatus};
 
 use super::stage::{Stage, each};
-use crate::external::world::Person;
+use crate::external::harness::Person;
 use crate::roster::known::Kind;
 
 /// The beginning of the continuation prompt.
@@ -13,7 +13,7 @@ const REMINDER: &str = "The todo list is not finished";
 
 /// The number of continuations of a session, and the reasons why they stopped.
 fn went_on(stage: &Stage, session: &Session) -> (usize, Vec<StopReason>) {
-    let own = stage.world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
+    let own = stage.harness.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
     let (mut started, mut stopped) = (0, Vec::new());
     for event in own {
         match &event.body {
@@ -28,7 +28,7 @@ fn went_on(stage: &Stage, session: &Session) -> (usize, Vec<StopReason>) {
 /// The number of idle statuses of a session.
 fn idles(stage: &Stage, session: &Session) -> usize {
     let is_idle = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if it.session_id == session.id && matches!(it.status, SessionStatus::Idle { .. }));
-    stage.world.seen.iter().filter(|event| is_idle(&event.body)).count()
+    stage.harness.seen.iter().filter(|event| is_idle(&event.body)).count()
 }
 
 /// Runs an agent that leaves a todo open and finishes it in the continuation.
@@ -37,10 +37,10 @@ pub(super) async fn finishes(kind: Kind) {
         "prompted; plans pending; says Planned; finish; prompted; plans completed; says Done; finish; linger";
     let mut stage = Stage::new(kind, scene).await;
     let session = stage.continuing().await;
-    assert_eq!(stage.world.turn(&session, "please", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(stage.harness.turn(&session, "please", Person::Agrees).await, EndReason::Completed);
     assert_eq!((went_on(&stage, &session), idles(&stage, &session)), ((1, vec![]), 1), "{kind:?}");
     assert_eq!(stage.count_told(REMINDER), 1, "{kind:?}: {:?}", stage.told());
-    let messages = stage.world.messages(&session).await;
+    let messages = stage.harness.messages(&session).await;
     let asked = messages[0].info.id().clone();
     let continued = messages.iter().find_map(|message| match &message.info {
         Message::User(user) => user.continues(),
@@ -61,7 +61,7 @@ async fn continuations_stop_without_progress() {
         let scene = format!("{} linger", "prompted; plans pending; says Planned; finish;".repeat(4));
         let mut stage = Stage::new(kind, &scene).await;
         let session = stage.continuing().await;
-        assert_eq!(stage.world.turn(&session, "please", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "please", Person::Agrees).await, EndReason::Completed);
         assert_eq!(went_on(&stage, &session), (3, vec![StopReason::Stagnant]), "{kind:?}");
         assert_eq!((idles(&stage, &session), stage.count_told(REMINDER)), (1, 3), "{kind:?}");
         assert_eq!(stage.end(&session).await, 1, "{kind:?}");
@@ -76,12 +76,12 @@ async fn no_continuation_follows_an_abort_until_the_next_prompt() {
                      prompted; plans pending; says Again; finish; prompted; plans completed; says Done; finish; linger";
         let mut stage = Stage::new(kind, scene).await;
         let session = stage.continuing().await;
-        stage.world.submit(&session, "please").await;
+        stage.harness.submit(&session, "please").await;
         stage.until_said("Working").await;
-        stage.world.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(stage.world.until_idle(&session, Person::Agrees).await, EndReason::Aborted, "{kind:?}");
+        stage.harness.sessions.abort(&session.id).await.unwrap();
+        assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted, "{kind:?}");
         assert_eq!(went_on(&stage, &session), (1, vec![StopReason::Abort]), "{kind:?}");
-        assert_eq!(stage.world.turn(&session, "again", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "again", Person::Agrees).await, EndReason::Completed);
         assert_eq!(went_on(&stage, &session), (2, vec![StopReason::Abort]), "{kind:?}");
         assert_eq!(stage.end(&session).await, 2, "{kind:?}");
     })
@@ -95,7 +95,7 @@ async fn a_refused_request_ends_the_continuations() {
         let mut stage = Stage::new(kind, scene).await;
         let session = stage.continuing().await;
         assert_eq!(
-            stage.world.turn(&session, "please", Person::Refuses).await,
+            stage.harness.turn(&session, "please", Person::Refuses).await,
             EndReason::Blocked,
             "{kind:?}"
         );

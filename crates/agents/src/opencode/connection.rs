@@ -1,0 +1,91 @@
+//! The connection of a turn to OpenCode: the server, its events, and the session there.
+
+use std::fmt;
+use std::time::Duration;
+
+use client::{Client, EventStream, Scope};
+use engine::session::Turn;
+use futures::stream::StreamExt;
+use protocol::{EventBody, SessionId};
+
+use super::run::{chain, in_time};
+use super::server::Lease;
+use super::{OpenCode, Patience, wire};
+use crate::external::{Kept, Opened, Rested};
+
+/// A connection to the session of a turn. Its lease keeps the server running.
+pub struct Connection {
+    pub(super) lease: Lease,
+    pub(super) client: Client,
+    pub(super) session: SessionId,
+    /// The server's events, until the turn takes them.
+    pub(super) stream: Option<EventStream>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Connection").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// A connection serves one turn and is not kept, so that the server can stop when no turn needs it.
+impl Kept for Connection {
+    async fn rest(&mut self) -> Rested {
+        std::future::pending().await
+    }
+
+    async fn stop(self) {}
+}
+
+/// Finds the server, listens to its events, and resumes the session with this id or creates one.
+pub(super) async fn open(
+    agent: &OpenCode,
+    turn: &Turn,
+    resume: Option<&str>,
+) -> Result<Opened<Connection>, String> {
+    let directory = &turn.session.directory;
+    let lease = agent.server.lease(directory).await?;
+    let client = lease.client.clone().in_directory(directory);
+    let Patience { call, lost, .. } = agent.patience;
+    let stream = in_time(call, "OpenCode's events did not begin", listen(&client, lost)).await?;
+    let opening = Box::pin(session(agent, &client, resume));
+    let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
+    let note = Some(session.to_string());
+    Ok(Opened { process: Connection { lease, client, session, stream: Some(stream) }, note, lost })
+}
+
+/// Begins to listen. No later event is missed.
+async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> {
+    let mut stream = client.events_within(Scope::Directory, None, lost);
+    loop {
+        match stream.next().await {
+            Some(Ok(received)) if matches!(received.event.body, EventBody::ServerConnected(_)) => {
+                return Ok(stream);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                return Err(format!("OpenCode's events cannot be followed: {}", chain(&error)));
+            }
+            None => return Err("OpenCode's events ended at once".to_owned()),
+        }
+    }
+}
+
+/// Resumes the session with this id at OpenCode, or creates one. Tells why a session could not be resumed.
+async fn session(
+    agent: &OpenCode,
+    client: &Client,
+    resume: Option<&str>,
+) -> Result<(SessionId, Option<String>), String> {
+    let mut lost = None;
+    if let Some(known) = resume.and_then(|known| known.parse().ok()) {
+        match client.session(&known).await {
+            Ok(session) => return Ok((session.id, None)),
+            Err(error) if error.status().is_some_and(|status| status < 500) => lost = Some(chain(&error)),
+            Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
+        }
+    }
+    let created = client.create_session(&wire::session(agent.options.program.mode)).await;
+    let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
+    Ok((created.id, lost))
+}

@@ -1,0 +1,105 @@
+//! Behaviour that every external agent has because the driver has it.
+
+use protocol::prompt::ShellInput;
+use protocol::{EndReason, EventBody, PartBody, Rest, SessionStatus, ToolState};
+
+use super::stage::{Stage, each};
+use crate::external::harness::Person;
+use crate::roster::known::Kind;
+
+/// A turn for each of three prompts, and again for each process.
+const THREE_TURNS: &str =
+    "prompted; says One; finish; prompted; says Two; finish; prompted; says Three; finish; linger";
+
+fn shell(command: &str) -> ShellInput {
+    let (agent, command) = ("build".to_owned(), command.to_owned());
+    ShellInput { message_id: None, agent, model: None, command, extra: Rest::NONE }
+}
+
+#[tokio::test]
+async fn baton_runs_the_users_command_and_the_agent_hears_of_it() {
+    each(async |kind| {
+        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let session = stage.harness.session().await;
+        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Completed);
+        let told = stage.told().len();
+        let shown = stage.harness.sessions.shell(&session.id, shell("echo made | tee made.txt")).await.unwrap();
+        let is_done = |body: &PartBody| matches!(body, PartBody::Tool(tool) if matches!(&tool.state, ToolState::Completed(done) if done.output == "made\n"));
+        assert!(shown.parts.iter().any(|part| is_done(&part.body)), "{kind:?}: {:?}", shown.parts);
+        assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        let made = stage.harness.project.path().join("made.txt");
+        assert_eq!(std::fs::read_to_string(made).unwrap(), "made\n", "{kind:?}");
+        assert_eq!(stage.told().len(), told, "{kind:?}: the agent is not asked");
+        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.count_told("which printed: made"), 1, "{kind:?}: {:?}", stage.told());
+        assert_eq!(stage.harness.turn(&session, "third", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.count_told("which printed: made"), 1, "{kind:?}: it is told once");
+        assert_eq!(stage.end(&session).await, 4, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_is_named_after_its_first_prompt() {
+    each(async |kind| {
+        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let session = stage.harness.session().await;
+        for prompt in ["mend the gate", "paint it"] {
+            assert_eq!(stage.harness.turn(&session, prompt, Person::Agrees).await, EndReason::Completed);
+        }
+        let title = stage.harness.sessions.get(&session.id).await.unwrap().title;
+        // OpenCode sends titles of its own.
+        assert_eq!(title == "mend the gate", kind != Kind::OpenCode, "{kind:?}: {title}");
+        assert_eq!(stage.end(&session).await, 2, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reverted_turn_is_out_of_the_agents_context() {
+    each(async |kind| {
+        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let session = stage.harness.session().await;
+        for prompt in ["alpha", "bravo"] {
+            assert_eq!(stage.harness.turn(&session, prompt, Person::Agrees).await, EndReason::Completed);
+        }
+        let reverted = stage.harness.messages(&session).await[2].info.id().clone();
+        stage.harness.sessions.revert(&session.id, reverted, None).await.unwrap();
+        assert_eq!(stage.harness.turn(&session, "charlie", Person::Agrees).await, EndReason::Completed);
+        let told = stage.told();
+        let last = told.iter().rfind(|told| told.contains("charlie")).unwrap();
+        assert!(last.contains("Person: alpha") && last.contains("Agent: One"), "{kind:?}: {last}");
+        assert!(!last.contains("bravo"), "{kind:?}: {last}");
+        let begun = match kind {
+            Kind::Claude => {
+                told.iter().filter(|told| told.contains("stream-json") && !told.contains("--resume")).count()
+            }
+            Kind::Codex => stage.count_told("\"thread/start\""),
+            Kind::OpenCode => stage.count_told("POST /session "),
+            Kind::Acp => stage.count_told("\"session/new\""),
+        };
+        assert_eq!(begun, 2, "{kind:?}: a new conversation: {told:?}");
+        assert_eq!(stage.end(&session).await, 3, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_delayed_restart_is_shown_as_a_retry() {
+    each(async |kind| {
+        // The server of OpenCode is shared by all sessions and restarted by itself.
+        if kind == Kind::OpenCode {
+            return;
+        }
+        let scene = "[ ! -e .go ] || { prompted; says Two; finish; linger; }; prompted; opens One; exit 1";
+        let mut stage = Stage::new(kind, scene).await;
+        let session = stage.harness.session().await;
+        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Error, "{kind:?}");
+        stage.go();
+        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        let is_retry = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
+        assert!(stage.harness.seen.iter().any(|event| is_retry(&event.body)), "{kind:?}");
+        assert_eq!(stage.end(&session).await, 2, "{kind:?}");
+    })
+    .await;
+}
