@@ -67,6 +67,8 @@ impl Claude {
 impl Agent for Claude {
     type Process = ClaudeProcess;
 
+    const CONFIRMS_RESUME: bool = false;
+
     fn options(&self) -> &Options {
         &self.options
     }

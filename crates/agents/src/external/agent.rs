@@ -63,6 +63,10 @@ pub trait Agent: Send + Sync + 'static {
     /// The agent names sessions itself, so that the driver does not name them after their first prompt.
     const NAMES_SESSIONS: bool = false;
 
+    /// The agent confirms that it has resumed a conversation before it gets the prompt. The driver takes an agent that does
+    /// not, and ends before it begins to work, for one that has lost the conversation.
+    const CONFIRMS_RESUME: bool = true;
+
     /// The agent can compact its conversation when the user asks for it.
     const COMPACTS: bool = true;
 

@@ -108,7 +108,7 @@ impl<A: Agent> Inner<A> {
         if outcome.process != Condition::Unused {
             return outcome.end;
         }
-        if known.is_none() {
+        if known.is_none() || A::CONFIRMS_RESUME {
             self.keeper.failed(&turn.session.id);
             return outcome.end;
         }

@@ -100,7 +100,7 @@ impl<P: Process> Exchange<'_, P> {
                     self.process.stop_child(&child);
                     Flow::Continue(())
                 }
-                () = sleep_until(deadline) => self.overdue().await,
+                () = until(deadline) => self.overdue().await,
             };
             if let Flow::Break(outcome) = flow {
                 return outcome;
@@ -108,21 +108,21 @@ impl<P: Process> Exchange<'_, P> {
         }
     }
 
-    /// The time at which the process has been silent for too long. While a request is open, the process waits for the
-    /// user and not the other way round.
-    fn deadline(&mut self) -> Instant {
+    /// The time at which the process has been silent for too long. There is none while the process waits for the user, or
+    /// while a call with a deadline of its own is open.
+    fn deadline(&mut self) -> Option<Instant> {
         let patience = &self.options.patience;
         let phase = self.process.phase();
         if phase != Phase::Ending {
             self.ending = None;
         }
         match phase {
-            Phase::Ending => *self.ending.get_or_insert_with(Instant::now) + patience.settle,
-            _ if !self.requests.is_empty() => Instant::now() + patience.silence,
-            Phase::Calling => Instant::now() + patience.silence,
-            Phase::Starting => self.heard + patience.start,
-            Phase::Working => self.heard + patience.silence,
-            Phase::Listening(silence) => self.heard + silence,
+            Phase::Ending => Some(*self.ending.get_or_insert_with(Instant::now) + patience.settle),
+            Phase::Calling => None,
+            _ if !self.requests.is_empty() => None,
+            Phase::Starting => Some(self.heard + patience.start),
+            Phase::Working => Some(self.heard + patience.silence),
+            Phase::Listening(silence) => Some(self.heard + silence),
         }
     }
 
@@ -277,5 +277,13 @@ impl<P: Process> Exchange<'_, P> {
             }
         }
         false
+    }
+}
+
+/// Waits for a deadline, or for ever if there is none.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
