@@ -23,7 +23,7 @@ pub(crate) struct Meter<'a> {
     before: Used,
     /// The total time of the session's steps when this run began.
     busy_before: Duration,
-    /// The usage of the children when [`Meter::look`] last read it.
+    /// The usage of the children when [`Meter::add_children`] last read it.
     children: Used,
     start: Instant,
 }
@@ -39,7 +39,7 @@ impl<'a> Meter<'a> {
     /// Starts the meter. Reads the session's earlier messages only if a session budget for steps or minutes
     /// is set.
     pub(crate) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
-        let mut before = used([&turn.session]);
+        let mut before = usage_of([&turn.session]);
         let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
             turn.each(|message| {
@@ -54,7 +54,7 @@ impl<'a> Meter<'a> {
         let (children, start) = (Used::default(), Instant::now());
         let mut meter = Self { budget, tally, earlier, before, busy_before, children, start };
         // The children used this in earlier turns, or an earlier run has counted it.
-        meter.children = meter.of_children(turn).await?;
+        meter.children = meter.children_usage(turn).await?;
         meter.before = meter.before.and(meter.children);
         Ok(meter)
     }
@@ -64,19 +64,19 @@ impl<'a> Meter<'a> {
     }
 
     /// Adds the usage of the children since the last call.
-    pub(crate) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
-        let children = self.of_children(turn).await?;
+    pub(crate) async fn add_children(&mut self, turn: &Turn) -> Result<(), ports::Error> {
+        let children = self.children_usage(turn).await?;
         self.tally.add(children.without(self.children));
         self.children = children;
         Ok(())
     }
 
     /// Returns the usage of the children, or zero if no budget for cost or tokens is set.
-    async fn of_children(&self, turn: &Turn) -> Result<Used, ports::Error> {
+    async fn children_usage(&self, turn: &Turn) -> Result<Used, ports::Error> {
         if self.budget.cost.is_empty() && self.budget.tokens.is_empty() {
             return Ok(Used::default());
         }
-        Ok(used(&turn.descendants().await?))
+        Ok(usage_of(&turn.descendants().await?))
     }
 
     /// Returns the earliest time limit and the message for the user when it passes.
@@ -90,14 +90,14 @@ impl<'a> Meter<'a> {
             let minutes = minutes.get();
             Some((
                 left(self.tally.began(), minutes, Duration::ZERO)?,
-                sentence(Scope::Turn, "be busy for", minutes, "minutes"),
+                exceeded_message(Scope::Turn, "be busy for", minutes, "minutes"),
             ))
         });
         let session = budget.session.and_then(|minutes| {
             let minutes = minutes.get();
             Some((
                 left(self.start, minutes, self.busy_before)?,
-                sentence(Scope::Session, "be busy for", minutes, "minutes"),
+                exceeded_message(Scope::Session, "be busy for", minutes, "minutes"),
             ))
         });
         turn.into_iter().chain(session).min_by_key(|(at, _)| *at)
@@ -117,24 +117,24 @@ impl<'a> Meter<'a> {
             let cost = cost.filter(|cost| spent.cost.0 >= cost.get());
             let tokens = tokens.filter(|tokens| spent.tokens >= tokens.get());
             let steps = steps.filter(|steps| spent.steps >= u64::from(steps.get()));
-            cost.map(|cost| sentence(scope, "cost", cost.get(), ""))
-                .or_else(|| tokens.map(|tokens| sentence(scope, "use", tokens, "tokens")))
-                .or_else(|| steps.map(|steps| sentence(scope, "take", steps, "steps")))
+            cost.map(|cost| exceeded_message(scope, "cost", cost.get(), ""))
+                .or_else(|| tokens.map(|tokens| exceeded_message(scope, "use", tokens, "tokens")))
+                .or_else(|| steps.map(|steps| exceeded_message(scope, "take", steps, "steps")))
         })
     }
 }
 
-fn sentence(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) -> String {
+fn exceeded_message(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) -> String {
     let who = match scope {
         Scope::Turn => "turn",
         Scope::Session => "session",
     };
-    let sentence = format!("The {who} has used up its budget: it may {may} {limit} {what}");
-    format!("{}. Budgets are set in the configuration.", sentence.trim_end())
+    let message = format!("The {who} has used up its budget: it may {may} {limit} {what}");
+    format!("{}. Budgets are set in the configuration.", message.trim_end())
 }
 
 /// Sums the usage of sessions. A session does not record its number of steps, so that field stays zero.
-fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
+fn usage_of<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     sessions.into_iter().fold(Used::default(), |sum, session| {
         let nothing = Tokens::default();
         sum.and(Used::of(session.cost.unwrap_or_default(), session.tokens.as_ref().unwrap_or(&nothing)))

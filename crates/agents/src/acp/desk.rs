@@ -24,7 +24,7 @@ use super::matter::Matter;
 use super::question;
 use super::terminal::{self, Confined, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
-use crate::native::permission::{Pattern, Permissions, Wish};
+use crate::native::permission::{Pattern, PermissionCheck, Permissions};
 use crate::native::{Failure, Gate, SandboxOptions, Target, blocking, object};
 
 /// Whoever answers an agent's requests in one turn.
@@ -124,22 +124,22 @@ impl<'a> Desk<'a> {
                 }
             }
             Matter::Address { url } => {
-                let wish = Wish {
+                let check = PermissionCheck {
                     permission: "webfetch".into(),
                     patterns: vec![Pattern::plain(url)],
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "url": url })),
                 };
-                self.permissions.get(self.turn, wish, Some(call)).await?;
+                self.permissions.require(self.turn, check, Some(call)).await?;
             }
             Matter::Other { tool, title, input } => {
-                let wish = Wish {
+                let check = PermissionCheck {
                     permission: tool.clone().into(),
                     patterns: vec![Pattern::plain("*")],
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "title": title, "input": input })),
                 };
-                self.permissions.clone().thought_of().get(self.turn, wish, Some(call)).await?;
+                self.permissions.clone().without_allow_all().require(self.turn, check, Some(call)).await?;
             }
         }
         Ok(())

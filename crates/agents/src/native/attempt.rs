@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// A tool call of the model.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Called {
+pub(super) struct ToolCall {
     pub(super) id: String,
     pub(super) name: String,
     /// See [`ModelEvent::ToolCall`].
@@ -21,20 +21,20 @@ pub(super) struct Called {
 
 /// The result of an attempt.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Heard {
-    pub(super) calls: Vec<Called>,
+pub(super) struct ModelOutput {
+    pub(super) calls: Vec<ToolCall>,
     /// True if the model produced text.
-    pub(super) spoke: bool,
+    pub(super) has_text: bool,
     /// `None` if the stream ended without a finish event.
     pub(super) finish: Option<(Finish, Usage)>,
 }
 
 /// A failed attempt.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct AttemptFailure {
     pub(super) error: Error,
     /// True if events were emitted that may have to be withdrawn.
-    pub(super) said: bool,
+    pub(super) emitted: bool,
 }
 
 /// Calls the model once.
@@ -43,22 +43,22 @@ pub(super) async fn attempt(
     model: &dyn Model,
     waits: Waits,
     request: Request,
-) -> Result<Heard, Failed> {
+) -> Result<ModelOutput, AttemptFailure> {
     let waits = if model.keeps_deadlines() { Waits::FOREVER } else { waits };
-    let mut listener = Listener {
+    let mut reader = StreamReader {
         turn,
         waits,
-        heard: Heard::default(),
+        output: ModelOutput::default(),
         open: Vec::new(),
         metadata: HashMap::new(),
-        said: false,
+        emitted: false,
     };
-    match listener.listen(model, request).await {
+    match reader.read(model, request).await {
         Ok(()) => {
-            listener.close().await;
-            Ok(listener.heard)
+            reader.close().await;
+            Ok(reader.output)
         }
-        Err(error) => Err(Failed { error, said: listener.said }),
+        Err(error) => Err(AttemptFailure { error, emitted: reader.emitted }),
     }
 }
 
@@ -76,15 +76,15 @@ impl Waits {
     const FOREVER: Self = Self { first: Duration::from_hours(48), next: Duration::from_hours(48) };
 }
 
-struct Listener<'a> {
+struct StreamReader<'a> {
     turn: &'a Turn,
     waits: Waits,
-    heard: Heard,
+    output: ModelOutput,
     /// Text and reasoning blocks that have begun and not ended.
     open: Vec<Block>,
     /// Provider metadata of reasoning blocks, which the provider expects back in later requests.
     metadata: HashMap<String, Extra>,
-    said: bool,
+    emitted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,8 @@ enum Block {
     Reasoning(String),
 }
 
-impl Listener<'_> {
-    async fn listen(&mut self, model: &dyn Model, request: Request) -> Result<(), Error> {
+impl StreamReader<'_> {
+    async fn read(&mut self, model: &dyn Model, request: Request) -> Result<(), Error> {
         let Waits { first: wait, next: pause } = self.waits;
         let first = Instant::now() + wait;
         let stalled = |deadline, after: Duration| move |_| Error::Stalled { deadline, after };
@@ -104,10 +104,10 @@ impl Listener<'_> {
         while let Some(event) = next {
             let event = event?;
             if let ModelEvent::Finish { reason, usage } = event {
-                self.heard.finish = Some((reason, usage));
+                self.output.finish = Some((reason, usage));
                 break;
             }
-            self.hear(event).await;
+            self.handle(event).await;
             next = timeout_at(Instant::now() + pause, stream.next())
                 .await
                 .map_err(stalled(Deadline::NextChunk, pause))?;
@@ -115,52 +115,52 @@ impl Listener<'_> {
         Ok(())
     }
 
-    async fn hear(&mut self, event: ModelEvent) {
+    async fn handle(&mut self, event: ModelEvent) {
         match event {
             ModelEvent::TextStart { id } => {
                 self.open.push(Block::Text(id.clone()));
-                self.say(AgentEvent::TextStarted { key: id }).await;
+                self.emit(AgentEvent::TextStarted { key: id }).await;
             }
             ModelEvent::TextDelta { id, text } => {
                 if !text.is_empty() {
-                    self.heard.spoke = true;
-                    self.say(AgentEvent::TextDelta { key: id, delta: text }).await;
+                    self.output.has_text = true;
+                    self.emit(AgentEvent::TextDelta { key: id, delta: text }).await;
                 }
             }
             ModelEvent::TextEnd { id } => self.end(Block::Text(id)).await,
             ModelEvent::ReasoningStart { id, metadata } => {
-                self.keep(&id, metadata);
+                self.keep_metadata(&id, metadata);
                 self.open.push(Block::Reasoning(id.clone()));
-                self.say(AgentEvent::ReasoningStarted { key: id }).await;
+                self.emit(AgentEvent::ReasoningStarted { key: id }).await;
             }
             ModelEvent::ReasoningDelta { id, text } => {
                 if !text.is_empty() {
-                    self.say(AgentEvent::ReasoningDelta { key: id, delta: text }).await;
+                    self.emit(AgentEvent::ReasoningDelta { key: id, delta: text }).await;
                 }
             }
             ModelEvent::ReasoningEnd { id, metadata } => {
-                self.keep(&id, metadata);
+                self.keep_metadata(&id, metadata);
                 self.end(Block::Reasoning(id)).await;
             }
             ModelEvent::ToolInputStart { id, name } => {
-                self.say(AgentEvent::ToolPending { call: id, tool: name }).await;
+                self.emit(AgentEvent::ToolPending { call: id, tool: name }).await;
             }
             // Partial arguments are not shown to clients.
             ModelEvent::ToolInputDelta { .. } | ModelEvent::Finish { .. } => {}
             ModelEvent::ToolCall { id, name, input } => {
                 // Not every provider announces a call; a second announcement has no effect.
-                self.say(AgentEvent::ToolPending { call: id.clone(), tool: name.clone() }).await;
-                self.heard.calls.push(Called { id, name, input });
+                self.emit(AgentEvent::ToolPending { call: id.clone(), tool: name.clone() }).await;
+                self.output.calls.push(ToolCall { id, name, input });
             }
         }
     }
 
-    async fn say(&mut self, event: AgentEvent) {
-        self.said = true;
+    async fn emit(&mut self, event: AgentEvent) {
+        self.emitted = true;
         self.turn.emit(event).await;
     }
 
-    fn keep(&mut self, id: &str, metadata: Option<Value>) {
+    fn keep_metadata(&mut self, id: &str, metadata: Option<Value>) {
         if let Some(Value::Object(metadata)) = metadata {
             self.metadata.entry(id.to_owned()).or_default().extend(metadata);
         }
@@ -169,10 +169,10 @@ impl Listener<'_> {
     async fn end(&mut self, block: Block) {
         self.open.retain(|open| *open != block);
         match block {
-            Block::Text(key) => self.say(AgentEvent::TextEnded { key }).await,
+            Block::Text(key) => self.emit(AgentEvent::TextEnded { key }).await,
             Block::Reasoning(key) => {
                 let metadata = self.metadata.remove(&key);
-                self.say(AgentEvent::ReasoningEnded { key, metadata }).await;
+                self.emit(AgentEvent::ReasoningEnded { key, metadata }).await;
             }
         }
     }

@@ -217,7 +217,7 @@ async fn locate(directory: PathBuf, words: Vec<String>) -> Vec<Option<(String, &
     };
     let found = spawn_blocking(move || words.into_iter().map(look).collect::<Vec<_>>());
     // Files that are not found in time are not attached; the agent still sees their names in the text.
-    match timeout(limits::ATTACH, found).await {
+    match timeout(limits::ATTACH_TIME, found).await {
         Ok(Ok(found)) => found,
         _ => vec![None; count],
     }

@@ -9,7 +9,7 @@ use protocol::{Extra, Session};
 use serde_json::json;
 use workspace::files::{Closed, Root};
 
-use super::permission::{Pattern, Permissions, Wish};
+use super::permission::{Pattern, PermissionCheck, Permissions};
 use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
@@ -56,7 +56,9 @@ impl Gate<'_> {
             } else {
                 place.path.parent().unwrap_or(&place.path)
             };
-            self.permissions.get(self.turn, away(&[parent.to_owned()]), self.call).await?;
+            self.permissions
+                .require(self.turn, external_directory_check(&[parent.to_owned()]), self.call)
+                .await?;
         }
         Ok(place.path)
     }
@@ -69,26 +71,26 @@ impl Gate<'_> {
         metadata: Extra,
     ) -> Result<(), Failure> {
         let relative = |path: &PathBuf| Pattern::plain(self.root.relative(Path::new(path)));
-        let wish = Wish {
+        let check = PermissionCheck {
             permission: permission.into(),
             patterns: paths.iter().map(relative).collect(),
             always: vec!["*".to_owned()],
             metadata,
         };
-        self.permissions.get(self.turn, wish, self.call).await
+        self.permissions.require(self.turn, check, self.call).await
     }
 
     /// Gets a permission to change files.
     pub(crate) async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), Failure> {
         let root = self.root.clone();
-        let wish = blocking(move || edit(&root, &targets, metadata)).await?;
-        self.permissions.get(self.turn, wish, self.call).await
+        let check = blocking(move || edit_check(&root, &targets, metadata)).await?;
+        self.permissions.require(self.turn, check, self.call).await
     }
 }
 
 /// Builds the permission request for changing files. For a protected file, `always` allows only that file again.
 /// Reads the file system, so it may block for a moment.
-pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish {
+pub(crate) fn edit_check(root: &Root, targets: &[Target], mut metadata: Extra) -> PermissionCheck {
     let pattern = |target: &Target| {
         Pattern::file(root.relative(&target.path), protected::guard(root, &target.written, &target.path))
     };
@@ -101,15 +103,15 @@ pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish
     } else {
         vec!["*".to_owned()]
     };
-    Wish { permission: "edit".into(), patterns, always, metadata }
+    PermissionCheck { permission: "edit".into(), patterns, always, metadata }
 }
 
 /// Builds the permission request for directories outside of the project.
-pub(crate) fn away(directories: &[PathBuf]) -> Wish {
+pub(crate) fn external_directory_check(directories: &[PathBuf]) -> PermissionCheck {
     let patterns: Vec<String> =
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
     let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    Wish {
+    PermissionCheck {
         permission: "external_directory".into(),
         patterns: patterns.iter().cloned().map(Pattern::plain).collect(),
         always: patterns,

@@ -28,9 +28,13 @@ pub(super) struct Summary {
 
 impl History {
     /// Builds the conversation from a session's messages, oldest first. `turn` holds the prompts of the current
-    /// turn, and `fresh` those among them that no step has answered yet.
-    pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId], turn: &[MessageId]) -> Self {
-        cut(in_order(messages, fresh, turn))
+    /// turn, and `new_prompts` those among them that no step has answered yet.
+    pub(super) fn new(
+        messages: Vec<MessageWithParts>,
+        new_prompts: &[MessageId],
+        turn: &[MessageId],
+    ) -> Self {
+        cut(in_order(messages, new_prompts, turn))
     }
 
     /// Returns the newest assistant message.
@@ -119,27 +123,33 @@ impl LookBack {
         if self.request.as_ref() != Some(id) {
             return false;
         }
-        self.tail = compaction(message).and_then(|wish| wish.tail_start_id.clone());
+        self.tail = compaction(message).and_then(|request| request.tail_start_id.clone());
         self.tail.is_none()
     }
 }
 
 /// Returns the prompts that are older than these messages but were answered among them, because they waited.
-pub(super) fn missing(messages: &[MessageWithParts], fresh: &[MessageId]) -> Vec<MessageId> {
+pub(super) fn missing(messages: &[MessageWithParts], new_prompts: &[MessageId]) -> Vec<MessageId> {
     let request = newest_summary(messages).map_or(0, |(_, request)| request);
     let newer = messages.get(request..).unwrap_or_default();
     let answered = newer.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
     let known: HashSet<&MessageId> = messages.iter().map(|message| message.info.id()).collect();
-    let mut missing: Vec<MessageId> =
-        answered.chain(unheard(messages, fresh)).filter(|id| !known.contains(id)).cloned().collect();
+    let mut missing: Vec<MessageId> = answered
+        .chain(not_continued(messages, new_prompts))
+        .filter(|id| !known.contains(id))
+        .cloned()
+        .collect();
     missing.sort();
     missing.dedup();
     missing
 }
 
-/// Returns the fresh prompts without those that another message already continues. A summary came before the first
+/// Returns the new prompts without those that another message already continues. A summary came before the first
 /// answer to such a prompt, and the prompt is in its tail, in its text, or was added again.
-fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl Iterator<Item = &'a MessageId> {
+fn not_continued<'a>(
+    messages: &[MessageWithParts],
+    new_prompts: &'a [MessageId],
+) -> impl Iterator<Item = &'a MessageId> {
     let continued: Vec<MessageId> = messages
         .iter()
         .filter_map(|message| match &message.info {
@@ -147,7 +157,7 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
             Message::Assistant(_) => None,
         })
         .collect();
-    fresh.iter().filter(move |id| !continued.contains(id))
+    new_prompts.iter().filter(move |id| !continued.contains(id))
 }
 
 /// Sorts messages into the order in which the model saw them. A prompt that waited while another was answered comes
@@ -159,11 +169,12 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
 /// model, which sees it last and unanswered each time, would repeat its first step.
 fn in_order(
     messages: Vec<MessageWithParts>,
-    fresh: &[MessageId],
+    new_prompts: &[MessageId],
     turn: &[MessageId],
 ) -> Vec<MessageWithParts> {
     let parents = messages.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
-    let answered: HashSet<MessageId> = parents.chain(unheard(&messages, fresh)).cloned().collect();
+    let answered: HashSet<MessageId> =
+        parents.chain(not_continued(&messages, new_prompts)).cloned().collect();
     let mut ordered = Vec::with_capacity(messages.len());
     let mut waiting: VecDeque<MessageWithParts> = VecDeque::new();
     for message in messages {
@@ -179,10 +190,10 @@ fn in_order(
             waiting = rest.into();
         }
         if let Some(at) = waiting.iter().position(|prompt| *prompt.info.id() == answer.parent_id) {
-            let (later, heard): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
+            let (later, ready): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
                 answered.contains(prompt.info.id()) && *prompt.info.id() != answer.parent_id
             });
-            ordered.extend(heard);
+            ordered.extend(ready);
             for prompt in later.into_iter().rev() {
                 waiting.push_front(prompt);
             }
@@ -203,7 +214,10 @@ fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
 /// Replaces the messages before the newest summary's tail by the summary.
 fn cut(messages: Vec<MessageWithParts>) -> History {
     let Some((at, request_at)) = newest_summary(&messages) else {
-        return History { messages: messages.into_iter().filter(is_said).collect(), ..History::default() };
+        return History {
+            messages: messages.into_iter().filter(is_conversation).collect(),
+            ..History::default()
+        };
     };
     let tail = messages.get(request_at).and_then(|request| compaction(request)?.tail_start_id.as_ref());
     let kept_from = tail
@@ -220,7 +234,7 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
             }
             (index, waiting) => {
                 request = waiting;
-                if index >= kept_from && is_said(&message) {
+                if index >= kept_from && is_conversation(&message) {
                     history.tail += usize::from(index < request_at);
                     history.messages.push(message);
                 }
@@ -243,7 +257,7 @@ fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
 }
 
 /// Returns true if a message is neither a summary nor a request for one.
-fn is_said(message: &MessageWithParts) -> bool {
+fn is_conversation(message: &MessageWithParts) -> bool {
     match &message.info {
         Message::User(_) => compaction(message).is_none(),
         Message::Assistant(answer) => answer.summary != Some(true),
@@ -270,7 +284,7 @@ mod tests {
     use protocol::UserMessage;
 
     use super::*;
-    use crate::native::tests::written::{answer, compaction_request, prompt, summary};
+    use crate::native::tests::messages::{answer, compaction_request, prompt, summary};
 
     fn ids(messages: &[MessageWithParts]) -> Vec<&str> {
         messages.iter().map(|message| message.info.id().as_str()).collect()

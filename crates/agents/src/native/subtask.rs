@@ -100,7 +100,7 @@ impl Loop<'_> {
             }
         };
         self.turn.emit(ended).await;
-        self.close(|snapshot, patch| AgentEvent::StepFinished {
+        self.close_step(|snapshot, patch| AgentEvent::StepFinished {
             reason: Finish::ToolCalls,
             tokens: Tokens::default(),
             cost: Number(0.0),

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{About, External, handover};
 use crate::Snapshots;
 use crate::budget::Meter;
-use crate::snapshots::{Around, Changes};
+use crate::snapshots::{BeforeCommand, Changes};
 
 /// A runner whose steps are watched.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ struct Watch<'a> {
     changes: Changes<'a>,
     meter: Meter<'a>,
     /// The open step's beginning.
-    around: Option<Around>,
+    around: Option<BeforeCommand>,
     /// Whether a tool ran in the open step.
     worked: bool,
     /// Whether a step has changed anything.
@@ -175,7 +175,7 @@ impl Watch<'_> {
         match event {
             AgentEvent::StepStarted { snapshot: None, speaker } => {
                 let snapshot = self.changes.begin().await;
-                self.around = self.changes.around().await;
+                self.around = self.changes.before_command().await;
                 self.worked = false;
                 AgentEvent::StepStarted { snapshot, speaker }
             }
@@ -198,7 +198,7 @@ impl Watch<'_> {
     async fn settle(&mut self) -> (Option<String>, Option<protocol::part::PatchPart>) {
         let around = self.around.take();
         if self.worked {
-            self.changes.settle(around).await;
+            self.changes.after_command(around).await;
         }
         let (snapshot, patch) = self.changes.finish().await;
         self.changed |= patch.is_some();
@@ -207,7 +207,7 @@ impl Watch<'_> {
 
     /// Notes whether there is nothing left to pay another step with.
     async fn afford(&mut self) {
-        if let Err(error) = self.meter.look(self.turn).await {
+        if let Err(error) = self.meter.add_children(self.turn).await {
             tracing::warn!(session = %self.turn.session.id, %error, "what subagents have used is not known");
         }
         if self.over.is_none() {

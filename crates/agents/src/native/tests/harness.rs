@@ -33,14 +33,14 @@ use crate::published::Published;
 
 /// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Person {
-    Agrees,
-    AlwaysAgrees,
-    Refuses,
-    Corrects,
+pub(super) enum Responder {
+    AllowOnce,
+    AllowAlways,
+    Reject,
+    RejectWithFeedback,
 }
 
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) sessions: Sessions,
     pub(super) project: TempDir,
     native: Native,
@@ -100,7 +100,7 @@ impl Random for Zeros {
     }
 }
 
-impl World {
+impl Harness {
     pub(super) async fn new() -> Self {
         Self::with(Scenarios::built_in().unwrap(), Options::default()).await
     }
@@ -168,7 +168,7 @@ impl World {
         let memory = Arc::new(self.memory.reopen(bus.clone()));
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_824_000_000)));
         let undo = Arc::new(NoUndo);
-        let world = Self::on(
+        let harness = Self::on(
             self.project,
             OneRunner(self.native, Vec::new(), NoHooks::shared()),
             undo,
@@ -178,8 +178,8 @@ impl World {
             Limits::default(),
         )
         .await;
-        world.sessions.recover().await.unwrap();
-        world
+        harness.sessions.recover().await.unwrap();
+        harness
     }
 
     async fn on(
@@ -224,10 +224,10 @@ impl World {
     }
 
     /// Runs a whole turn in a new session.
-    pub(super) async fn turn(&mut self, model: &str, person: Person) -> Session {
+    pub(super) async fn turn(&mut self, model: &str, responder: Responder) -> Session {
         let session = self.session().await;
         self.submit(&session, model, "please").await;
-        self.until_idle(&session, person).await;
+        self.until_idle(&session, responder).await;
         session
     }
 
@@ -248,21 +248,23 @@ impl World {
     }
 
     /// Answers permission requests and questions until the session is idle.
-    pub(super) async fn until_idle(&mut self, session: &Session, person: Person) {
+    pub(super) async fn until_idle(&mut self, session: &Session, responder: Responder) {
         loop {
             match self.next().await {
                 EventBody::SessionIdle(idle) if idle.session_id == session.id => return,
                 EventBody::PermissionAsked(asked) => {
-                    let (reply, message) = match person {
-                        Person::Agrees => (PermissionReply::Once, None),
-                        Person::AlwaysAgrees => (PermissionReply::Always, None),
-                        Person::Refuses => (PermissionReply::Reject, None),
-                        Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
+                    let (reply, message) = match responder {
+                        Responder::AllowOnce => (PermissionReply::Once, None),
+                        Responder::AllowAlways => (PermissionReply::Always, None),
+                        Responder::Reject => (PermissionReply::Reject, None),
+                        Responder::RejectWithFeedback => {
+                            (PermissionReply::Reject, Some("do something else".to_owned()))
+                        }
                     };
                     self.sessions.reply_permission(&asked.id, reply, message).await.unwrap();
                 }
                 EventBody::QuestionAsked(asked)
-                    if matches!(person, Person::Agrees | Person::AlwaysAgrees) =>
+                    if matches!(responder, Responder::AllowOnce | Responder::AllowAlways) =>
                 {
                     let first = asked
                         .questions

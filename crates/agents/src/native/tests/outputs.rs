@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use workspace::output::{Limits, Shelf};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::native::{Options, Skill, ToolOptions, built_in};
 
 /// Makes calls with small output limits and returns their states. `shelf` stores the whole outputs.
-async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
+async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
         shelf: shelf.map(Shelf::new),
         ..ToolOptions::default()
     };
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
-    let mut world = World::with(calling(calls), Options { agents, tools, ..Options::default() }).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
-    (world, tools)
+    let mut harness = Harness::with(calling(calls), Options { agents, tools, ..Options::default() }).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
+    (harness, tools)
 }
 
 /// Returns the file with the whole output of a call.
@@ -97,9 +97,9 @@ async fn other_tools_show_their_beginning() {
         ..ToolOptions::default()
     };
     let options = Options { tools, ..Options::default() };
-    let mut world = World::with(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = Harness::with(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     let shown = output(&tools[0]);
     let expected = "<skill name=\"counting\">\n".to_owned() + numbers(19).trim_end();
     assert!(

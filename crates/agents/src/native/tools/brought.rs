@@ -9,7 +9,7 @@ use protocol::{Extra, MessageId, SessionId};
 use serde_json::Value;
 
 use super::{Call, Failure, Output, Tool};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 /// The longest name that providers accept.
 const MAX_NAME: usize = 64;
@@ -136,13 +136,13 @@ impl Tool for Brought {
                 call: call.id.to_owned(),
             };
             let counter = Here { call, refusal: Mutex::default() };
-            let around = call.changes.around().await;
+            let before = call.changes.before_command().await;
             let result = tokio::select! {
                 biased;
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
                 result = self.toolbox.call(made, &counter) => result.map_err(Failure::Error),
             };
-            call.changes.settle(around).await;
+            call.changes.after_command(before).await;
             let refusal = counter.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
@@ -190,8 +190,8 @@ impl Counter for Here<'_> {
     ) -> BoxFuture<'_, Result<(), String>> {
         async move {
             let patterns = patterns.into_iter().map(Pattern::plain).collect();
-            let wish = Wish { permission: permission.into(), patterns, always, metadata };
-            let got = self.call.permissions.get(self.call.turn, wish, Some(self.call.id)).await;
+            let check = PermissionCheck { permission: permission.into(), patterns, always, metadata };
+            let got = self.call.permissions.require(self.call.turn, check, Some(self.call.id)).await;
             got.map_err(|failure| match &failure {
                 Failure::Error(why) => why.clone(),
                 Failure::Refused(why) => {

@@ -208,7 +208,11 @@ fn always_names_the_program_and_its_subcommand() {
 fn places_that_could_be_outside_are_found() {
     let places = |line: &str| {
         let commands = commands(line);
-        commands.iter().flat_map(Command::places).map(|place| place.path.to_owned()).collect::<Vec<_>>()
+        commands
+            .iter()
+            .flat_map(Command::path_arguments)
+            .map(|argument| argument.path.to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(places("cp a/b ../x /etc/y --out=/o -r"), ["a/b", "../x", "/etc/y", "/o"]);
     assert_eq!(
@@ -217,7 +221,7 @@ fn places_that_could_be_outside_are_found() {
     );
     assert_eq!(places("make > /etc/x 2>/dev/null"), ["/etc/x"]);
     assert_eq!(places("{ a; } < ../x"), ["../x"]);
-    assert!(commands("cd /else")[0].moves());
+    assert!(commands("cd /else")[0].changes_directory());
 }
 
 #[test]

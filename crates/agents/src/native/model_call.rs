@@ -8,20 +8,20 @@ use llm::{Model, Request, Retry, retry};
 use protocol::config::Positive;
 use protocol::{AgentEvent, MessageError, Millis};
 
-use super::attempt::{Failed, Heard, Waits, attempt};
+use super::attempt::{AttemptFailure, ModelOutput, Waits, attempt};
 use super::{Inner, failure, hooks, limits};
 
 /// The error of a step that is not retried any more.
 #[derive(Debug)]
-pub(super) struct GaveUp {
+pub(super) struct CallFailure {
     pub(super) error: llm::Error,
     /// True if the last attempt emitted events.
-    pub(super) said: bool,
+    pub(super) emitted: bool,
     /// The end of the provider's retry delay, if it is longer than a turn waits.
     until: Option<Millis>,
 }
 
-impl GaveUp {
+impl CallFailure {
     /// Returns the error for the message and the user.
     pub(super) fn error(&self) -> MessageError {
         match self.until {
@@ -33,7 +33,7 @@ impl GaveUp {
 
 /// A model call, which retries repeat.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct ModelCall<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) request: &'a Request,
     /// Set if hooks want to change the call.
@@ -41,8 +41,12 @@ pub(super) struct Ask<'a> {
 }
 
 /// Calls the model until it answers or a retry is pointless.
-pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Heard, GaveUp> {
-    let Ask { model, request, chat } = ask;
+pub(super) async fn call_model(
+    inner: &Inner,
+    turn: &Turn,
+    call: ModelCall<'_>,
+) -> Result<ModelOutput, CallFailure> {
+    let ModelCall { model, request, chat } = call;
     let bounds = &inner.options.limits;
     let most = bounds.retries.unwrap_or(limits::RETRIES);
     let waits = Waits {
@@ -51,24 +55,24 @@ pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Hea
     };
     let mut retries = 0;
     loop {
-        let request_now = hooks::shape(turn, chat, request_no(request, retries)).await;
-        let Failed { error, said } = match attempt(turn, model, waits, request_now).await {
-            Ok(heard) => return Ok(heard),
+        let request_now = hooks::change_request(turn, chat, request_no(request, retries)).await;
+        let AttemptFailure { error, emitted } = match attempt(turn, model, waits, request_now).await {
+            Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
         let wait = match error.retry_at(&request.model.provider) {
             Retry::After { delay_hint } if retries < most => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
-            _ => return Err(GaveUp { error, said, until: None }),
+            _ => return Err(CallFailure { error, emitted, until: None }),
         };
         let next = inner.clock.now().saturating_add(millis(wait));
         if wait > retry::CEILING {
-            return Err(GaveUp { error, said, until: Some(next) });
+            return Err(CallFailure { error, emitted, until: Some(next) });
         }
         retries += 1;
         // The output of the last attempt stays if no other attempt follows; here one follows.
-        if said {
+        if emitted {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
         turn.emit(AgentEvent::Retrying { attempt: retries, message: error.to_string(), next }).await;

@@ -7,15 +7,15 @@ use serde_json::json;
 
 use super::commands;
 use super::run::{Flow, Loop};
-use super::tools::{By, Failure, Output, object};
+use super::tools::{Caller, Failure, Output, object};
 
 impl Loop<'_> {
     /// Runs the command lines in a prompt with the permissions of the agent that answers it, and replaces each by
     /// its output.
-    pub(super) async fn fill(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
+    pub(super) async fn expand_command_lines(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
         for part in &mut message.parts {
             let Some((text, snippets)) = commands::unfilled(part) else { continue };
-            let stage = self.stage().await?;
+            let step = self.step_context().await?;
             let mut filled = String::new();
             let (mut at, mut refused) = (0, false);
             for snippet in &snippets {
@@ -28,8 +28,8 @@ impl Loop<'_> {
                 let ran = if refused {
                     Err(Failure::Refused("an earlier command was refused".to_owned()))
                 } else {
-                    let call = self.setting(&stage);
-                    stage.bench.line(&call, part.id.as_str(), By::Template, &snippet.command).await
+                    let call = self.tool_context(&step);
+                    step.tools.run_command(&call, part.id.as_str(), Caller::Template, &snippet.command).await
                 };
                 match ran {
                     Ok(output) => filled.push_str(output.text.trim_end()),
@@ -53,12 +53,12 @@ impl Loop<'_> {
 
     /// Runs a shell command of the user. Needs no permission, because the user asked for it.
     pub(super) async fn shell(&self, part: &Part, line: &str) -> Flow {
-        let stage = self.stage().await?;
+        let step = self.step_context().await?;
         let call = part.id.to_string();
         let input = object(json!({ "command": line }));
         self.turn.emit(AgentEvent::step_started()).await;
         self.turn.emit(running(&call, input)).await;
-        let ended = match stage.bench.line(&self.setting(&stage), &call, By::Person, line).await {
+        let ended = match step.tools.run_command(&self.tool_context(&step), &call, Caller::User, line).await {
             Ok(output) => {
                 let Output { title, text: output, metadata, attachments } = output;
                 AgentEvent::ToolCompleted { call, output, title, metadata, attachments }
