@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(output.metadata["truncated"], true);
         let found = Matches { unfinished: true, withheld: 2, ..Matches::default() };
         let text = show(String::new(), &found, 300).text;
-        assert!(text.contains("took too long") && text.contains("(2 files need permission"), "{text}");
+        assert!(text.contains("timed out") && text.contains("(2 files need permission"), "{text}");
     }
 }
