@@ -59,7 +59,7 @@ impl<'a> Meter<'a> {
         Ok(meter)
     }
 
-    pub(crate) fn step(&mut self, cost: Number, tokens: &Tokens) {
+    pub(crate) fn add_step(&mut self, cost: Number, tokens: &Tokens) {
         self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
@@ -181,18 +181,18 @@ mod tests {
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
         let tally = Tally::default();
         let mut costly = meter(&budget, &tally, Used::default());
-        costly.step(Number(0.1), &tokens(1, 1));
-        costly.step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
         assert_eq!(costly.exceeded(), None);
-        costly.step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
         insta::assert_snapshot!(costly.exceeded().unwrap(), @"The turn has used up its budget: it may cost 0.3. Budgets are set in the configuration.");
         let tally = Tally::default();
         let mut wordy = meter(&budget, &tally, Used::default());
-        wordy.step(Number(0.0), &tokens(60, 40));
+        wordy.add_step(Number(0.0), &tokens(60, 40));
         insta::assert_snapshot!(wordy.exceeded().unwrap(), @"The turn has used up its budget: it may use 100 tokens. Budgets are set in the configuration.");
         let tally = Tally::default();
         let mut busy = meter(&budget, &tally, Used::default());
-        (0..5).for_each(|_| busy.step(Number(0.0), &tokens(1, 0)));
+        (0..5).for_each(|_| busy.add_step(Number(0.0), &tokens(1, 0)));
         insta::assert_snapshot!(busy.exceeded().unwrap(), @"The turn has used up its budget: it may take 5 steps. Budgets are set in the configuration.");
     }
 
@@ -202,9 +202,9 @@ mod tests {
         let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
         let tally = Tally::default();
         let mut meter = meter(&budget, &tally, before);
-        meter.step(Number(0.05), &tokens(1, 1));
+        meter.add_step(Number(0.05), &tokens(1, 1));
         assert_eq!(meter.exceeded(), None);
-        meter.step(Number(0.01), &tokens(1, 1));
+        meter.add_step(Number(0.01), &tokens(1, 1));
         insta::assert_snapshot!(meter.exceeded().unwrap(), @"The session has used up its budget: it may take 3 steps. Budgets are set in the configuration.");
     }
 
@@ -213,16 +213,16 @@ mod tests {
         let budget = budget(json!({ "tokens": { "turn": 100, "session": 1000 } }));
         let tally = Tally::default();
         let mut first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
-        first.step(Number(0.0), &tokens(90, 0));
+        first.add_step(Number(0.0), &tokens(90, 0));
         assert_eq!(first.exceeded(), None);
         // The session's usage includes what the first run used, and the second run must not count it twice.
         let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
-        second.step(Number(0.0), &tokens(10, 0));
+        second.add_step(Number(0.0), &tokens(10, 0));
         assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
         let tally = Tally::default();
         let mut other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
-        other.step(Number(0.0), &tokens(89, 0));
+        other.add_step(Number(0.0), &tokens(89, 0));
         assert_eq!(other.exceeded(), None, "what was before this run is not counted twice");
     }
 

@@ -14,16 +14,16 @@ impl Loop<'_> {
     /// its output.
     pub(super) async fn expand_command_lines(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
         for part in &mut message.parts {
-            let Some((text, snippets)) = commands::unfilled(part) else { continue };
+            let Some((text, snippets)) = commands::pending_snippets(part) else { continue };
             let step = self.step_context().await?;
-            let mut filled = String::new();
+            let mut expanded = String::new();
             let (mut at, mut refused) = (0, false);
             for snippet in &snippets {
                 // If a client has edited the text meanwhile, the stored positions are wrong.
                 if text.get(snippet.start..snippet.end) != Some(&format!("!`{}`", snippet.command)) {
                     continue;
                 }
-                filled.push_str(text.get(at..snippet.start).unwrap_or_default());
+                expanded.push_str(text.get(at..snippet.start).unwrap_or_default());
                 at = snippet.end;
                 let ran = if refused {
                     Err(Failure::Refused("an earlier command was refused".to_owned()))
@@ -32,17 +32,17 @@ impl Loop<'_> {
                     step.tools.run_command(&call, part.id.as_str(), Caller::Template, &snippet.command).await
                 };
                 match ran {
-                    Ok(output) => filled.push_str(output.text.trim_end()),
+                    Ok(output) => expanded.push_str(output.text.trim_end()),
                     Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
-                    Err(Failure::Error(why)) => not_run(&mut filled, &snippet.command, &why),
+                    Err(Failure::Error(why)) => not_run(&mut expanded, &snippet.command, &why),
                     Err(Failure::Refused(why)) => {
                         refused = true;
-                        not_run(&mut filled, &snippet.command, &why);
+                        not_run(&mut expanded, &snippet.command, &why);
                     }
                 }
             }
-            filled.push_str(text.get(at..).unwrap_or_default());
-            *part = commands::filled(part, filled);
+            expanded.push_str(text.get(at..).unwrap_or_default());
+            *part = commands::with_output(part, expanded);
             self.turn.emit(AgentEvent::Revised(Box::new(part.clone()))).await;
             if refused {
                 return Flow::Break(TurnEnd::Blocked);

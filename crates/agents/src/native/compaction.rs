@@ -41,7 +41,7 @@ const TOO_LARGE: &str = "The previous prompt was too large for the model, probab
 /// The reason for a compaction.
 pub(super) enum Trigger<'a> {
     /// The conversation fills the model's context.
-    ContextFull(Work),
+    ContextFull(Progress),
     /// The provider rejected the conversation as too long.
     Rejected,
     /// The user requested it with this message.
@@ -50,11 +50,11 @@ pub(super) enum Trigger<'a> {
 
 /// The state of the model's work when a compaction begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum Progress {
     /// The model goes on after the summary.
-    Left,
+    Unfinished,
     /// The model has given its last answer.
-    Done,
+    Finished,
 }
 
 /// The next action after the summary.
@@ -82,11 +82,11 @@ impl Loop<'_> {
     pub(super) async fn compact(&mut self, trigger: Trigger<'_>) -> Flow {
         match (self.try_compact(&trigger).await, &trigger) {
             // The model has already answered, so a failed summary must not turn the answer into a failure.
-            (Flow::Break(TurnEnd::Error(error)), Trigger::ContextFull(Work::Done)) => {
+            (Flow::Break(TurnEnd::Error(error)), Trigger::ContextFull(Progress::Finished)) => {
                 self.turn.emit(AgentEvent::Warning(error)).await;
                 Flow::Break(TurnEnd::Completed)
             }
-            (Flow::Break(TurnEnd::Budget { .. }), Trigger::ContextFull(Work::Done)) => {
+            (Flow::Break(TurnEnd::Budget { .. }), Trigger::ContextFull(Progress::Finished)) => {
                 Flow::Break(TurnEnd::Completed)
             }
             (flow, _) => flow,
@@ -252,8 +252,8 @@ impl Loop<'_> {
 fn plan(trigger: &Trigger<'_>, history: &History, unanswered: Option<usize>) -> Plan {
     let end = history.messages.len();
     let next = match trigger {
-        Trigger::Requested(_) | Trigger::ContextFull(Work::Done) => NextAction::Stop,
-        Trigger::ContextFull(Work::Left) => NextAction::Continue { large: false },
+        Trigger::Requested(_) | Trigger::ContextFull(Progress::Finished) => NextAction::Stop,
+        Trigger::ContextFull(Progress::Unfinished) => NextAction::Continue { large: false },
         Trigger::Rejected => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
             // A prompt that is added again is not summarised.
             Some((at, parts)) => {

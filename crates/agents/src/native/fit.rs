@@ -7,7 +7,7 @@
 use protocol::{MessageError, MessageWithParts, Rest, TurnEnd};
 
 use super::active_agent::ActiveModel;
-use super::compaction::{self, Trigger, Work};
+use super::compaction::{self, Progress, Trigger};
 use super::history::{self, History, LookBack};
 use super::run::{Flow, Loop, StepContext, or_end};
 use super::{model_messages, size};
@@ -46,7 +46,7 @@ impl Loop<'_> {
 
     /// Summarises the conversation and returns it.
     async fn summarised(&mut self) -> Flow<History> {
-        self.compact(Trigger::ContextFull(Work::Left)).await?;
+        self.compact(Trigger::ContextFull(Progress::Unfinished)).await?;
         self.history().await
     }
 

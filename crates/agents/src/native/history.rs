@@ -208,7 +208,7 @@ fn in_order(
 /// Returns true if a user message is one of a turn's prompts, or continues one.
 fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
     let Message::User(user) = &message.info else { return false };
-    turn.contains(&user.id) || user.continues().is_some_and(|asked| turn.contains(&asked))
+    turn.contains(&user.id) || user.continues().is_some_and(|prompt| turn.contains(&prompt))
 }
 
 /// Replaces the messages before the newest summary's tail by the summary.
@@ -290,11 +290,11 @@ mod tests {
         messages.iter().map(|message| message.info.id().as_str()).collect()
     }
 
-    fn told(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
-        told_in_turn(messages, fresh, fresh)
+    fn ordered(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
+        ordered_in_turn(messages, fresh, fresh)
     }
 
-    fn told_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
+    fn ordered_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
         let [fresh, turn] =
             [fresh, turn].map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect::<Vec<MessageId>>());
         let history = History::new(messages, &fresh, &turn);
@@ -306,29 +306,32 @@ mod tests {
     fn a_queued_prompt_comes_after_the_answer_it_waited_for() {
         let written =
             vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), answer("a1b", "p1"), answer("a2", "p2")];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_a1b", "msg_p2", "msg_a2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_a1b", "msg_p2", "msg_a2"]);
     }
 
     #[test]
     fn a_prompt_whose_answer_has_not_begun_comes_last() {
         // The third joined the first; the second was queued and is taken up now.
         let written = vec![prompt("p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
     }
 
     #[test]
     fn an_interrupted_prompt_does_not_hide_the_answers_to_one_that_was_queued_before_it() {
         // The second and third joined an earlier turn, and a crash ended it; then the first is taken up.
         let mut written = vec![prompt("p1"), prompt("p2"), prompt("p3")];
-        assert_eq!(told_in_turn(written.clone(), &["msg_p1"], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1"]);
+        assert_eq!(
+            ordered_in_turn(written.clone(), &["msg_p1"], &["msg_p1"]),
+            ["msg_p2", "msg_p3", "msg_p1"]
+        );
         written.push(answer("a1", "p1"));
-        assert_eq!(told_in_turn(written, &[], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1", "msg_a1"]);
+        assert_eq!(ordered_in_turn(written, &[], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1", "msg_a1"]);
     }
 
     #[test]
     fn prompts_that_joined_together_stay_together() {
         let written = vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
-        assert_eq!(told(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
+        assert_eq!(ordered(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
     }
 
     #[test]
@@ -346,9 +349,9 @@ mod tests {
                 continued,
             ]
         };
-        assert_eq!(told(written(), &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k"]);
+        assert_eq!(ordered(written(), &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k"]);
         let again: Vec<_> = written().into_iter().chain([answer("a", "k")]).collect();
-        assert_eq!(told(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
+        assert_eq!(ordered(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
         let gone = written().split_off(2);
         assert!(missing(&gone, &["msg_p1".parse().unwrap()]).is_empty());
     }
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn a_prompt_that_was_never_answered_is_heard_with_the_next_one() {
         let written = vec![prompt("p1"), prompt("p2"), answer("a1", "p1"), prompt("p4"), answer("a4", "p4")];
-        assert_eq!(told(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
+        assert_eq!(ordered(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
     }
 
     #[test]
@@ -374,10 +377,10 @@ mod tests {
             ]
         };
         let whole = ["msg_c", "msg_s", "msg_k", "msg_ak"];
-        assert_eq!(told(written(None), &[]), whole);
-        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
+        assert_eq!(ordered(written(None), &[]), whole);
+        assert_eq!(ordered(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
         assert_eq!(
-            told(written(Some("a2")), &[]),
+            ordered(written(Some("a2")), &[]),
             ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],
             "the tail comes after the summary"
         );
@@ -430,7 +433,7 @@ mod tests {
             summary("s", "c", false),
             prompt("p2"),
         ];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_p2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_p2"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One step with its retries.
+//! A model call with its retries.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use protocol::{AgentEvent, MessageError, Millis};
 use super::attempt::{AttemptFailure, ModelOutput, Waits, attempt};
 use super::{Inner, failure, hooks, limits};
 
-/// The error of a step that is not retried any more.
+/// The error of a model call that is not retried any more.
 #[derive(Debug)]
 pub(super) struct CallFailure {
     pub(super) error: llm::Error,
@@ -25,7 +25,7 @@ impl CallFailure {
     /// Returns the error for the message and the user.
     pub(super) fn error(&self) -> MessageError {
         match self.until {
-            Some(until) => failure::parked(&self.error, until),
+            Some(until) => failure::retry_delay_too_long(&self.error, until),
             None => failure::message_error(&self.error),
         }
     }
@@ -55,8 +55,8 @@ pub(super) async fn call_model(
     };
     let mut retries = 0;
     loop {
-        let request_now = hooks::change_request(turn, chat, request_no(request, retries)).await;
-        let AttemptFailure { error, emitted } = match attempt(turn, model, waits, request_now).await {
+        let attempt_request = hooks::change_request(turn, chat, for_attempt(request, retries)).await;
+        let AttemptFailure { error, emitted } = match attempt(turn, model, waits, attempt_request).await {
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
@@ -81,7 +81,7 @@ pub(super) async fn call_model(
     }
 }
 
-fn request_no(request: &Request, attempt: u32) -> Request {
+fn for_attempt(request: &Request, attempt: u32) -> Request {
     Request { attempt, ..request.clone() }
 }
 

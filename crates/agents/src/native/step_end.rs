@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::active_agent::ActiveModel;
 use super::attempt::{ModelOutput, ToolCall};
-use super::compaction::{Trigger, Work};
+use super::compaction::{Progress, Trigger};
 use super::run::{Flow, Loop, StepContext};
 use super::tools::CallOutcome;
 use super::{limits, structured};
@@ -54,7 +54,7 @@ impl Loop<'_> {
             return self.handle_structured_answers(step, schema, &answers, &result).await;
         }
         self.finish_step(&result, None).await;
-        self.compact_if_full(step, &result, Work::Left).await
+        self.compact_if_full(step, &result, Progress::Unfinished).await
     }
 
     /// Runs tools, unless this is the last step of the turn or the budget is used up.
@@ -109,7 +109,7 @@ impl Loop<'_> {
             return self.fail_step(result, error).await;
         }
         self.finish_step(result, None).await;
-        self.compact_if_full(step, result, Work::Left).await
+        self.compact_if_full(step, result, Progress::Unfinished).await
     }
 
     /// Accepts the first structured answer that fits the schema. Returns true if there is one.
@@ -152,7 +152,7 @@ impl Loop<'_> {
         match result.reason {
             Finish::Unknown if self.unfinished_steps < limits::UNFINISHED_STEPS => {
                 self.unfinished_steps += 1;
-                self.compact_if_full(step, result, Work::Left).await
+                self.compact_if_full(step, result, Progress::Unfinished).await
             }
             Finish::Unknown => {
                 let times = self.unfinished_steps + 1;
@@ -161,16 +161,21 @@ impl Loop<'_> {
             }
             // [`finish_error`] has handled `ContentFilter` and `Error` before.
             Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter | Finish::Error => {
-                self.compact_if_full(step, result, Work::Done).await?;
+                self.compact_if_full(step, result, Progress::Finished).await?;
                 Flow::Break(TurnEnd::Completed)
             }
         }
     }
 
     /// Summarises the conversation if the step has filled the model's context.
-    async fn compact_if_full(&mut self, step: &StepContext<'_>, result: &StepResult, work: Work) -> Flow {
+    async fn compact_if_full(
+        &mut self,
+        step: &StepContext<'_>,
+        result: &StepResult,
+        progress: Progress,
+    ) -> Flow {
         if self.inner.overflows(&step.agent.model, &result.tokens) {
-            return self.compact(Trigger::ContextFull(work)).await;
+            return self.compact(Trigger::ContextFull(progress)).await;
         }
         self.compactions = 0;
         Flow::Continue(())
@@ -194,7 +199,7 @@ impl Loop<'_> {
     fn record_usage(&mut self, model: &ActiveModel, finish: Option<(Finish, Usage)>) -> StepResult {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
         let (tokens, cost) = (tokens(usage), Number(model.prices.cost(&usage)));
-        self.meter.step(cost, &tokens);
+        self.meter.add_step(cost, &tokens);
         StepResult { reason, tokens, cost }
     }
 

@@ -50,11 +50,11 @@ async fn generate(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> 
     let messages = messages.await.map_err(|error| error.to_string())?;
     let Some(prompt) = first_prompt(&messages, turn) else { return Ok(None) };
     let model = title_model(inner, turn).await?;
-    let asked = messages.iter().find_map(|message| match &message.info {
+    let prompt_message = messages.iter().find_map(|message| match &message.info {
         protocol::Message::User(user) if user.id == turn.prompt => Some(user.as_ref()),
         _ => None,
     });
-    let chat = inner.chat(turn, AGENT, &model.reference, asked);
+    let chat = inner.chat(turn, AGENT, &model.reference, prompt_message);
     let request =
         hooks::change_request(turn, chat.as_ref(), request(inner, &model, &turn.session, prompt)).await;
     let (text, usage) = call(&model, request).await?;
@@ -141,13 +141,14 @@ pub(crate) fn is_default(title: &str) -> bool {
 /// Returns the first line with text, without the model's thoughts, cut to the length limit.
 fn clean(text: &str) -> Option<String> {
     let mut rest = text;
-    let mut said = String::new();
+    let mut answer = String::new();
     while let Some((before, thought)) = rest.split_once("<think>") {
-        said.push_str(before);
+        answer.push_str(before);
         rest = thought.split_once("</think>").map_or("", |(_, after)| after);
     }
-    said.push_str(rest);
-    let line = said.lines().map(|line| line.trim().trim_matches('"').trim()).find(|line| !line.is_empty())?;
+    answer.push_str(rest);
+    let line =
+        answer.lines().map(|line| line.trim().trim_matches('"').trim()).find(|line| !line.is_empty())?;
     if line.chars().count() <= limits::TITLE_LENGTH {
         return Some(line.to_owned());
     }
@@ -171,7 +172,7 @@ mod tests {
     fn a_title_is_one_line_without_thoughts() {
         let long = "x".repeat(101);
         let cut = format!("{}...", "x".repeat(97));
-        for (said, title) in [
+        for (answer, title) in [
             ("Fix the build", Some("Fix the build")),
             ("<think>a\nb</think>\n\n  \"Fix the build\" \nmore", Some("Fix the build")),
             ("one<think>thinking without end", Some("one")),
@@ -179,7 +180,7 @@ mod tests {
             ("<think>only</think>", None),
             (long.as_str(), Some(cut.as_str())),
         ] {
-            assert_eq!(clean(said).as_deref(), title, "{said}");
+            assert_eq!(clean(answer).as_deref(), title, "{answer}");
         }
     }
 }

@@ -180,7 +180,7 @@ impl Watch<'_> {
                 AgentEvent::StepStarted { snapshot, speaker }
             }
             AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error } => {
-                self.meter.step(cost, &tokens);
+                self.meter.add_step(cost, &tokens);
                 self.afford().await;
                 let (snapshot, patch) = self.settle().await;
                 AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error }

@@ -116,10 +116,10 @@ async fn command_lines_wait_to_be_run() {
     let PartInputBody::Text(body) = &made.parts[0].body else { panic!("{made:?}") };
     let ids = ("prt_1".parse().unwrap(), "ses_1".parse().unwrap(), "msg_1".parse().unwrap());
     let part = Part { id: ids.0, session_id: ids.1, message_id: ids.2, body: PartBody::Text(body.clone()) };
-    let (text, snippets) = unfilled(&part).unwrap();
+    let (text, snippets) = pending_snippets(&part).unwrap();
     assert_eq!(text, "On !`git branch` with !`rm x`");
     assert_eq!(snippets, [Snippet { start: 3, end: 16, command: "git branch".to_owned() }]);
-    let part = filled(&part, "On main".to_owned());
-    assert_eq!((part.text(), unfilled(&part)), (Some("On main"), None));
+    let part = with_output(&part, "On main".to_owned());
+    assert_eq!((part.text(), pending_snippets(&part)), (Some("On main"), None));
     assert!(matches!(&part.body, PartBody::Text(text) if text.metadata.is_none()));
 }

@@ -64,16 +64,16 @@ impl Gate<'_> {
 }
 
 fn command_check(line: &str, commands: &[Command]) -> PermissionCheck {
-    let asked = || commands.iter().filter(|command| command.opaque || !command.changes_directory());
+    let judged = || commands.iter().filter(|command| command.opaque || !command.changes_directory());
     let mut always: Vec<String> = Vec::new();
-    for pattern in asked().map(Command::always) {
+    for pattern in judged().map(Command::always) {
         if !always.contains(&pattern) {
             always.push(pattern);
         }
     }
     PermissionCheck {
         permission: "bash".into(),
-        patterns: asked().map(Pattern::command).collect(),
+        patterns: judged().map(Pattern::command).collect(),
         always,
         metadata: object(json!({ "command": line })),
     }

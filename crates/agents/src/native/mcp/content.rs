@@ -67,7 +67,7 @@ pub(super) fn prompt(server: &str, prompt: rmcp::model::Prompt) -> Prompt {
         required: argument.required == Some(true),
     });
     Prompt {
-        name: format!("{}:{}", names::plain(server), names::plain(&prompt.name)),
+        name: format!("{}:{}", names::sanitised(server), names::sanitised(&prompt.name)),
         server: server.to_owned(),
         description: prompt.description,
         arguments: arguments.collect(),

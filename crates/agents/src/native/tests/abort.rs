@@ -72,7 +72,8 @@ async fn while_a_command_runs() {
         { "do": "tool", "name": "bash", "input": { "command": "echo $$; (trap '' TERM; sleep 600); true" } },
         { "do": "finish", "reason": "tool-calls" }
     ]] } }"#;
-    let mut harness = Harness::with(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
+    let mut harness =
+        Harness::with_scenarios(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
     let process = |body: &EventBody| match body {
         EventBody::PartUpdated(it) => match &it.part.body {
             PartBody::Tool(tool) => match &tool.state {
@@ -110,7 +111,8 @@ async fn while_a_child_works() {
         ]] },
         "quiet": { "about": "says nothing", "steps": [[{ "do": "stall" }]] }
     }"#;
-    let mut harness = Harness::with(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
+    let mut harness =
+        Harness::with_scenarios(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
     let delegated = |body: &EventBody| {
         runs(body, "task")
             && matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool)

@@ -104,7 +104,7 @@ async fn stop(number: u64) {
     dice.below(1);
     let phase = PHASES[usize::try_from(number).unwrap() % PHASES.len()];
     let mark = format!("{}-{number}", std::process::id());
-    let mut harness = Harness::with(scenarios(&mark), options(phase)).await;
+    let mut harness = Harness::with_scenarios(scenarios(&mark), options(phase)).await;
     let session = harness.session().await;
     let name = format!("{phase:?}").to_lowercase();
     harness.submit(&session, &name, "please").await;

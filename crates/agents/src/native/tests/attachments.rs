@@ -56,7 +56,7 @@ fn prompt(parts: &Value) -> PromptInput {
 /// Submits a prompt with these parts in a project with these files.
 async fn say(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> SentPrompt {
     let model = ScriptedModel::default();
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     for (name, content) in files {
         let path = harness.project.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -213,7 +213,7 @@ async fn a_mention_is_explained_and_allows_the_subagent() {
         ScriptedModel::new([Reply::call("c1", "task", call), Reply::text("found"), Reply::text("done")]);
     let agents = built_in(&[Rule::new("task", "*", Action::Ask)]);
     let options = Options { agents, ..Options::default() };
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.session().await;
     let parts = json!([{ "type": "text", "text": "ask @explore and @nobody" },
         { "type": "agent", "name": "explore" }, { "type": "agent", "name": "nobody" }]);

@@ -23,7 +23,7 @@ async fn both_waiting(replies: impl IntoIterator<Item = Reply>) -> (Harness, Ses
         Reply::call("b", "bash", command("make child")),
     ];
     let model = ScriptedModel::new(begin.into_iter().chain(replies));
-    let mut harness = Harness::around(Arc::new(model), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model), Options::default()).await;
     let session = harness.session().await;
     harness.submit(&session, "small", "please").await;
     for _ in 0..2 {
@@ -116,7 +116,7 @@ async fn there_is_a_bound_to_what_works_in_the_background() {
     let more = (1..=limits::BACKGROUND).fold(Reply::call("0", "task", task(0)), |reply, number| {
         reply.and_call(&number.to_string(), "task", task(number))
     });
-    let mut harness = Harness::around(Arc::new(ScriptedModel::new([more])), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(ScriptedModel::new([more])), Options::default()).await;
     let session = harness.session().await;
     harness.submit(&session, "small", "please").await;
     let id = session.id.clone();

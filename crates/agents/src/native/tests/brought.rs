@@ -51,7 +51,7 @@ impl Toolbox for Echo {
 async fn harness(model: &ScriptedModel) -> Harness {
     let tools = ToolOptions { toolbox: Some(Arc::new(Echo)), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("echo_aloud", "*", Action::Ask)]);
-    Harness::around(Arc::new(model.clone()), Options { agents, tools, ..Options::default() }).await
+    Harness::with_model(Arc::new(model.clone()), Options { agents, tools, ..Options::default() }).await
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ fn busy() -> ScriptedModel {
 
 /// Runs a turn and returns its end and the message for the user.
 async fn turn(budget: Value, model: &ScriptedModel) -> (Harness, Session, EndReason, String) {
-    let mut harness = Harness::around(Arc::new(model.clone()), options(budget)).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options(budget)).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
     let end = harness.end(&session);
     let sentence = sentence(&harness, &session).await;
@@ -115,7 +115,7 @@ async fn a_whole_session_has_a_budget_of_its_own() {
         [(json!({ "cost": { "session": 0.005 } }), 2), (json!({ "steps": { "session": 2 } }), 2)]
     {
         let model = ScriptedModel::new((0..9).map(|_| Reply::text("Hello.").using(1_000, 100)));
-        let mut harness = Harness::around(Arc::new(model.clone()), options(budget)).await;
+        let mut harness = Harness::with_model(Arc::new(model.clone()), options(budget)).await;
         let session = harness.session().await;
         let mut ends = Vec::new();
         for _ in 0..3 {
@@ -154,7 +154,7 @@ async fn a_last_word_may_pass_the_mark() {
 
 /// Submits prompts that are queued in one turn. Returns the end of each.
 async fn queued(budget: Value, model: &ScriptedModel, prompts: usize) -> Vec<EndReason> {
-    let mut harness = Harness::around(Arc::new(model.clone()), options(budget)).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options(budget)).await;
     let session = harness.session().await;
     for _ in 0..prompts {
         let model = Some(ModelRef::new("demo", "small"));

@@ -55,7 +55,7 @@ fn asked(harness: &Harness) -> Vec<String> {
 async fn a_command_is_a_turn_that_says_so_before_it_is_idle() {
     let model = ScriptedModel::new([Reply::text("fixed")]);
     let commands = templates(&[("fix", "Fix $1 in @README.md")]);
-    let mut harness = Harness::commanded(Arc::new(model.clone()), Options::default(), commands).await;
+    let mut harness = Harness::with_commands(Arc::new(model.clone()), Options::default(), commands).await;
     let session = harness.session().await;
     let answer = run(&mut harness, &session, call("fix", "a \"typo\" or two"), Responder::Reject).await;
     assert_eq!(answer.parts[1].text(), Some("fixed"));
@@ -79,12 +79,13 @@ async fn a_command_is_a_turn_that_says_so_before_it_is_idle() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_command_is_refused_with_the_known_ones() {
     let commands = templates(&[("fix", "x"), ("test", "x")]);
-    let harness = Harness::commanded(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
+    let harness =
+        Harness::with_commands(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
     let session = harness.session().await;
     let error = harness.sessions.command(&session.id, call("nothing", "")).await.unwrap_err().to_string();
     assert_eq!(error, "command \"nothing\" does not exist; known commands: fix, test");
     let huge = "$ARGUMENTS".repeat(100);
-    let harness = Harness::commanded(
+    let harness = Harness::with_commands(
         Arc::new(ScriptedModel::default()),
         Options::default(),
         templates(&[("x", &huge)]),
@@ -102,7 +103,7 @@ async fn command_lines_of_a_template_run_in_the_turn_and_those_in_arguments_do_n
     let commands = templates(&[("look", "Here: !`echo one`, !`exit 3` and $ARGUMENTS")]);
     let rules = [Rule::new("bash", "*", Action::Allow)];
     let options = Options { agents: built_in(&rules), ..Options::default() };
-    let mut harness = Harness::commanded(Arc::new(model.clone()), options, commands).await;
+    let mut harness = Harness::with_commands(Arc::new(model.clone()), options, commands).await;
     let session = harness.session().await;
     let hostile = "!`touch pwned` $(touch pwned)\n`touch pwned` '";
     run(&mut harness, &session, call("look", hostile), Responder::Reject).await;
@@ -120,7 +121,7 @@ async fn command_lines_of_a_template_run_in_the_turn_and_those_in_arguments_do_n
 async fn a_command_line_that_is_asked_about_and_refused_ends_the_turn() {
     let commands = templates(&[("make", "!`touch a` then !`touch b`")]);
     let mut harness =
-        Harness::commanded(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
+        Harness::with_commands(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
     let session = harness.session().await;
     run(&mut harness, &session, call("make", ""), Responder::Reject).await;
     assert_eq!((asked(&harness), harness.end(&session)), (vec!["touch a".to_owned()], EndReason::Blocked));
@@ -133,7 +134,7 @@ async fn a_command_line_that_is_asked_about_and_refused_ends_the_turn() {
 async fn a_command_line_of_a_template_can_be_aborted() {
     let commands = templates(&[("wait", "!`sleep 100`")]);
     let mut harness =
-        Harness::commanded(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
+        Harness::with_commands(Arc::new(ScriptedModel::default()), Options::default(), commands).await;
     let session = harness.session().await;
     let (sessions, id) = (harness.sessions.clone(), session.id.clone());
     let running = tokio::spawn(async move { sessions.command(&id, call("wait", "")).await });
@@ -149,7 +150,7 @@ async fn a_command_for_a_subagent_is_its_task() {
     let model = ScriptedModel::new([Reply::text("found it"), Reply::text("summary")]);
     let mut commands = templates(&[("find", "Find $ARGUMENTS near !`echo here`")]);
     commands[0].agent = Some("explore".to_owned());
-    let mut harness = Harness::commanded(Arc::new(model.clone()), Options::default(), commands).await;
+    let mut harness = Harness::with_commands(Arc::new(model.clone()), Options::default(), commands).await;
     let session = harness.session().await;
     run(&mut harness, &session, call("find", "it"), Responder::AllowOnce).await;
     let tools = harness.tools(&session).await;
@@ -162,7 +163,7 @@ async fn a_command_for_a_subagent_is_its_task() {
 #[tokio::test]
 async fn a_users_command_line_runs_without_asking_and_without_a_model() {
     let model = ScriptedModel::default();
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     let answer = harness.sessions.shell(&session.id, line("touch made && echo done; exit 4")).await.unwrap();
     harness.until_idle(&session, Responder::Reject).await;

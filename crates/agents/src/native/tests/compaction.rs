@@ -21,7 +21,7 @@ fn options(compaction: Compaction) -> Options {
 }
 
 async fn harness(model: &ScriptedModel) -> Harness {
-    Harness::around(Arc::new(model.clone()), options(Compaction::default())).await
+    Harness::with_model(Arc::new(model.clone()), options(Compaction::default())).await
 }
 
 fn list(id: &str) -> Reply {
@@ -188,7 +188,7 @@ async fn a_step_that_fits_again_starts_the_count_anew() {
 async fn without_automatic_compaction_the_turn_ends_with_the_error() {
     let off = Compaction { auto: Some(false), ..Compaction::default() };
     let model = ScriptedModel::new([list("c1").using(90_000, 1), Reply::overflow()]);
-    let mut harness = Harness::around(Arc::new(model.clone()), options(off)).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options(off)).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
     assert_eq!(harness.end(&session), EndReason::Error);
     assert!(model.requests(Purpose::Compaction).is_empty());
@@ -348,7 +348,7 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
     let prune = Compaction { prune: Some(true), ..Compaction::default() };
     let model =
         ScriptedModel::new([Reply::call("c1", "read", json!({ "filePath": "big" })), Reply::text("Read.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), options(prune)).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options(prune)).await;
     std::fs::write(harness.project.path().join("big"), "a line of text\n".repeat(1_900)).unwrap();
     let session = harness.turn("large", Responder::AllowOnce).await;
     // Seven thousand tokens are not enough for pruning, so the same output is made much longer. This model has no

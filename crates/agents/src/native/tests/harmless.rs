@@ -26,7 +26,7 @@ async fn shell(directory: &Path, line: &str) {
 /// Sets up a project and runs lines in it; the user refuses every permission request.
 async fn run(setup: &str, lines: &[&str]) -> (Harness, EndReason, Vec<ToolState>) {
     let calls: Vec<(&str, Value)> = lines.iter().map(|line| bash(line)).collect();
-    let mut harness = Harness::with(named("calls", &calls), Options::default()).await;
+    let mut harness = Harness::with_scenarios(named("calls", &calls), Options::default()).await;
     shell(harness.project.path(), setup).await;
     let session = harness.turn("calls", Responder::Reject).await;
     let end = harness.end(&session);
@@ -126,7 +126,7 @@ async fn a_line_that_may_do_more_is_asked_about_and_does_not_run() {
 async fn where_the_kernel_cannot_seal_everything_is_asked_about() {
     let tools = ToolOptions { kernel: Support::Network, ..ToolOptions::default() };
     let options = Options { tools, ..Options::default() };
-    let mut harness = Harness::with(named("calls", &[bash("ls")]), options).await;
+    let mut harness = Harness::with_scenarios(named("calls", &[bash("ls")]), options).await;
     let session = harness.turn("calls", Responder::Reject).await;
     assert_eq!(harness.end(&session), EndReason::Blocked);
 }

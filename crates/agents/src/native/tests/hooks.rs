@@ -188,7 +188,7 @@ fn options() -> Options {
 }
 
 async fn harness(model: &ScriptedModel, hooks: &Arc<RecordingHooks>) -> Harness {
-    Harness::hooked(Arc::new(model.clone()), options(), hooks.clone()).await
+    Harness::with_hooks(Arc::new(model.clone()), options(), hooks.clone()).await
 }
 
 fn calls(tool: &str, input: serde_json::Value) -> ScriptedModel {
@@ -305,7 +305,7 @@ async fn a_tool_of_a_server_is_shaped_like_any_other_but_described_by_itself() {
     let model = calls("peer_echo", json!({ "text": "plain" }));
     let rules = [Rule::new("peer_*", "*", Action::Allow)];
     let options = Options { agents: built_in(&rules), mcp: peer.servers("plain"), ..options() };
-    let mut harness = Harness::hooked(Arc::new(model.clone()), options.clone(), hooks.clone()).await;
+    let mut harness = Harness::with_hooks(Arc::new(model.clone()), options.clone(), hooks.clone()).await;
     let session = harness.turn("simple", Responder::AllowOnce).await;
     let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
@@ -416,7 +416,7 @@ async fn an_abort_does_not_wait_for_a_plugin() {
         [HookPoint::ChatParams, HookPoint::MessagesTransform, HookPoint::ToolBefore, HookPoint::ToolAfter]
     {
         let model = calls("list", json!({}));
-        let mut harness = Harness::hooked(Arc::new(model), options(), Arc::new(Hangs(point))).await;
+        let mut harness = Harness::with_hooks(Arc::new(model), options(), Arc::new(Hangs(point))).await;
         let session = harness.session().await;
         harness.submit(&session, "simple", "please").await;
         harness.until(|body| body.kind() == "session.status").await;

@@ -21,7 +21,8 @@ async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<To
         ..ToolOptions::default()
     };
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
-    let mut harness = Harness::with(calling(calls), Options { agents, tools, ..Options::default() }).await;
+    let mut harness =
+        Harness::with_scenarios(calling(calls), Options { agents, tools, ..Options::default() }).await;
     let session = harness.turn("calls", Responder::Reject).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     let tools = harness.tools(&session).await;
@@ -97,7 +98,8 @@ async fn other_tools_show_their_beginning() {
         ..ToolOptions::default()
     };
     let options = Options { tools, ..Options::default() };
-    let mut harness = Harness::with(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
+    let mut harness =
+        Harness::with_scenarios(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
     let session = harness.turn("calls", Responder::Reject).await;
     let tools = harness.tools(&session).await;
     let shown = output(&tools[0]);

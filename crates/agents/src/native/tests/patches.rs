@@ -21,7 +21,7 @@ async fn patched(
 ) -> (Harness, EndReason, Vec<ToolState>) {
     let calls: [(&str, Value); 1] = [("apply_patch", json!({ "patchText": patch }))];
     let options = Options { agents: built_in(rules), ..Options::default() };
-    let mut harness = Harness::with(named(model, &calls), options).await;
+    let mut harness = Harness::with_scenarios(named(model, &calls), options).await;
     std::fs::write(harness.project.path().join("old.txt"), "old\n").unwrap();
     let session = harness.session().await;
     let mut input = PromptInput::text("please");
@@ -87,7 +87,7 @@ async fn other_models_are_not_offered_patches() {
     let told = output(&tools[0]);
     assert!(told.contains("unavailable tool 'apply_patch'") && told.contains("edit,"), "{told}");
     let calls: [(&str, Value); 1] = [("edit", json!({ "filePath": "a", "oldString": "", "newString": "x" }))];
-    let mut harness = Harness::with(named("gpt-5", &calls), Options::default()).await;
+    let mut harness = Harness::with_scenarios(named("gpt-5", &calls), Options::default()).await;
     let session = harness.turn("gpt-5", Responder::AllowOnce).await;
     let tools = harness.tools(&session).await;
     let told = output(&tools[0]);

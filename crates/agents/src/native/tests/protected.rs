@@ -24,7 +24,7 @@ fn patch(text: &str) -> (&'static str, Value) {
 /// An environment in which the user allows all edits.
 async fn harness(model: &str, calls: &[(&str, Value)]) -> Harness {
     let agents = built_in(&[Rule::new("edit", "*", Action::Allow)]);
-    Harness::with(named(model, calls), Options { agents, ..Options::default() }).await
+    Harness::with_scenarios(named(model, calls), Options { agents, ..Options::default() }).await
 }
 
 fn asked(harness: &Harness, session: &Session) -> Vec<PermissionRequest> {

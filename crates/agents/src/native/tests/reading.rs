@@ -13,7 +13,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
 /// Makes calls in a project with these files and returns their states.
 async fn made(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
-    let mut harness = Harness::with(calling(calls), Options::default()).await;
+    let mut harness = Harness::with_scenarios(calling(calls), Options::default()).await;
     for (name, content) in files {
         let path = harness.project.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -94,7 +94,7 @@ async fn a_skill_is_loaded_and_its_files_can_be_read() {
         ("skill", json!({ "name": "shapes" })),
         ("write", json!({ "filePath": script.to_str().unwrap(), "content": "" })),
     ];
-    let mut harness = Harness::with(calling(&calls), options).await;
+    let mut harness = Harness::with_scenarios(calling(&calls), options).await;
     let session = harness.turn("calls", Responder::Reject).await;
     let tools = harness.tools(&session).await;
     assert!(output(&tools[0]).contains("Fill them in.") && output(&tools[0]).contains("fill.sh"));

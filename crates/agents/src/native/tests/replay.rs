@@ -191,7 +191,7 @@ fn replay(name: &str) -> Vec<Value> {
     builder.build().unwrap().block_on(async {
         let mut scenarios = Scenarios::built_in().unwrap();
         scenarios.extend(Scenarios::parse(include_str!("replay/scripts.json")).unwrap());
-        let mut harness = Harness::with(scenarios, Options::default()).await;
+        let mut harness = Harness::with_scenarios(scenarios, Options::default()).await;
         let session = harness.session().await;
         act(name, &mut harness, &session).await;
         harness.seen.iter().map(|event| serde_json::to_value(event).unwrap()).collect()

@@ -91,7 +91,7 @@ async fn a_model_that_alternates_between_two_calls_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn a_permission_that_timed_out_is_reported_as_unanswered() {
     let limits = Limits { request_reply: Some(PermissionReply::Reject), ..Limits::default() };
-    let mut harness = Harness::bounded(limits).await;
+    let mut harness = Harness::with_limits(limits).await;
     let session = harness.session().await;
     harness.submit(&session, "permission", "please").await;
     let id = session.id.clone();
@@ -110,7 +110,7 @@ async fn a_permission_that_timed_out_is_reported_as_unanswered() {
 async fn a_question_that_waited_when_the_server_stopped_is_answered_after_the_restart() {
     let asked = serde_json::json!({ "questions": [{ "question": "Tea?", "header": "Tea", "options": [] }] });
     let model = ScriptedModel::new([Reply::call("q", "question", asked), Reply::text("As you like.")]);
-    let mut harness = Harness::around(Arc::new(model), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model), Options::default()).await;
     let session = harness.session().await;
     harness.submit(&session, "small", "please").await;
     harness.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;

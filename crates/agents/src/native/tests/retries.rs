@@ -85,7 +85,7 @@ async fn a_provider_in_trouble_is_called_six_times_at_most() {
         let headers = wait.map(|wait| ("retry-after".to_owned(), wait.to_owned())).into_iter().collect();
         let refused = llm::Error::Http { status, message: "no".into(), headers, body: String::new() };
         let model = ScriptedModel::new((0..20).map(|_| Reply::refused(refused.clone())));
-        let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+        let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
         let start = Instant::now();
         let session = harness.turn("any", Responder::AllowOnce).await;
         assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 6), "{status}");
@@ -98,7 +98,7 @@ async fn the_number_of_retries_is_configurable() {
     let limits = protocol::config::Limits { retries: Some(1), ..Default::default() };
     let model = ScriptedModel::new((0..20).map(|_| Reply::refused(llm::Error::Dropped)));
     let mut harness =
-        Harness::around(Arc::new(model.clone()), Options { limits, ..Options::default() }).await;
+        Harness::with_model(Arc::new(model.clone()), Options { limits, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 2));
 }

@@ -26,7 +26,7 @@ async fn made(sandbox: SandboxOptions, model: &str, calls: &[(&str, Value)]) -> 
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
     let mut harness =
-        Harness::with(named(model, calls), Options { agents, tools, ..Options::default() }).await;
+        Harness::with_scenarios(named(model, calls), Options { agents, tools, ..Options::default() }).await;
     let session = harness.turn(model, Responder::Reject).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     let tools = harness.tools(&session).await;
@@ -142,7 +142,8 @@ async fn a_session_whose_directory_became_a_link_stays_confined() {
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
     let calls = [bash("rm precious")];
     let mut harness =
-        Harness::with(named("calls", &calls), Options { agents, tools, ..Options::default() }).await;
+        Harness::with_scenarios(named("calls", &calls), Options { agents, tools, ..Options::default() })
+            .await;
     let session = harness.session().await;
     let directory = PathBuf::from(&session.directory);
     fs::remove_dir_all(&directory).unwrap();
@@ -164,7 +165,8 @@ async fn repository(calls: &[(&str, Value)]) -> Harness {
     let sandbox = SandboxOptions { temporary: Vec::new(), ..sandbox(SandboxMode::WorkspaceWrite) };
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
-    let harness = Harness::with(named("calls", calls), Options { agents, tools, ..Options::default() }).await;
+    let harness =
+        Harness::with_scenarios(named("calls", calls), Options { agents, tools, ..Options::default() }).await;
     let project = harness.project.path();
     fs::write(project.join("baton.json"), STRICT).unwrap();
     for arguments in ["init -q", "config user.name Test", "config user.email test@example.com"] {

@@ -14,7 +14,7 @@ async fn searched(
     rules: &[Rule],
 ) -> (Harness, EndReason, Vec<ToolState>) {
     let options = Options { agents: built_in(rules), ..Options::default() };
-    let mut harness = Harness::with(calling(calls), options).await;
+    let mut harness = Harness::with_scenarios(calling(calls), options).await;
     let top = harness.project.path();
     std::fs::create_dir(top.join("src")).unwrap();
     std::fs::write(top.join("src/main.rs"), "fn main() {\n    needle();\n}\n").unwrap();

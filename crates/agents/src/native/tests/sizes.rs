@@ -48,7 +48,7 @@ fn lines(count: usize) -> impl Iterator<Item = String> {
 #[tokio::test(start_paused = true)]
 async fn a_conversation_that_does_not_fit_is_summarised_before_it_is_sent() {
     let model = ScriptedModel::new([Reply::text("Done.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     say(&harness, &session, lines(100)).await;
     ask(&mut harness, &session, "what now?").await;
@@ -64,7 +64,7 @@ async fn a_conversation_that_does_not_fit_is_summarised_before_it_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_prompt_that_is_larger_than_the_context_is_not_sent() {
     let model = ScriptedModel::new([Reply::text("Hello."), Reply::text("Done.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
     ask(&mut harness, &session, &"x".repeat(400_000)).await;
     assert_eq!((harness.end(&session), idles(&harness, &session)), (EndReason::Error, 1));
@@ -78,7 +78,7 @@ async fn without_summaries_a_conversation_that_cannot_fit_is_not_sent() {
     let off = Compaction { auto: Some(false), ..Compaction::default() };
     let model = ScriptedModel::default();
     let options = Options { compaction: off, ..Options::default() };
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.session().await;
     say(&harness, &session, lines(100)).await;
     ask(&mut harness, &session, "what now?").await;
@@ -89,7 +89,7 @@ async fn without_summaries_a_conversation_that_cannot_fit_is_not_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_lies_further_back_than_is_read_is_still_known() {
     let model = ScriptedModel::default().summaries([Reply::text("The first summary.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
     let mut request = PromptInput::compaction(false);
     request.model = Some(ModelRef::new("demo", "small"));
@@ -107,7 +107,7 @@ async fn a_summary_that_lies_further_back_than_is_read_is_still_known() {
 async fn tool_results_count_before_the_next_step() {
     let call = Reply::call("c1", "read", serde_json::json!({ "filePath": "long.txt" })).using(15_000, 100);
     let model = ScriptedModel::new([call, Reply::text("Done.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let line = format!("{}\n", "x".repeat(99));
     std::fs::write(harness.project.path().join("long.txt"), line.repeat(400)).unwrap();
     let session = harness.turn("small", Responder::AllowOnce).await;

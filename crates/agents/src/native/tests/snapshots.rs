@@ -29,25 +29,25 @@ pub(super) struct Repository {
 
 impl Repository {
     async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
-        Self::made_of(steps, Servers::default(), Limits::default()).await
+        Self::with_all(steps, Servers::default(), Limits::default()).await
     }
 
-    async fn bounded(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
-        Self::made_of(steps, Servers::default(), limits).await
+    async fn with_limits(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
+        Self::with_all(steps, Servers::default(), limits).await
     }
 
     /// Creates a repository with MCP servers.
-    pub(super) async fn with(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
-        Self::made_of(steps, mcp, Limits::default()).await
+    pub(super) async fn with_scenarios(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
+        Self::with_all(steps, mcp, Limits::default()).await
     }
 
-    async fn made_of(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
+    async fn with_all(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
         let data = TempDir::new().unwrap();
         let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
         let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
         let harness =
-            Harness::made_of(Arc::new(ScriptedModel::new(steps)), options, Vec::new(), limits).await;
+            Harness::with_all(Arc::new(ScriptedModel::new(steps)), options, Vec::new(), limits).await;
         git(harness.project.path(), "init -q").await;
         git(harness.project.path(), "add .").await;
         git(harness.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
@@ -237,7 +237,7 @@ async fn without_a_repository_a_turn_goes_on_without_snapshots() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
     let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);
-    let mut harness = Harness::around(Arc::new(model), Options { snapshots, ..Options::default() }).await;
+    let mut harness = Harness::with_model(Arc::new(model), Options { snapshots, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert!(patches(&harness, &session).await.is_empty());
     assert!(harness.project.path().join("a.txt").exists());

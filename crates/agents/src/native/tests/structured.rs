@@ -29,7 +29,7 @@ fn give(id: &str, value: Value) -> Reply {
 }
 
 async fn turn(model: &ScriptedModel, input: PromptInput) -> (Harness, EndReason, AssistantMessage, String) {
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, input).await.unwrap();
     harness.until_idle(&session, Responder::AllowOnce).await;
@@ -81,7 +81,7 @@ async fn answers_that_never_fit_are_ended() {
 #[tokio::test(start_paused = true)]
 async fn without_a_schema_there_is_no_such_tool() {
     let model = ScriptedModel::new([give("c", json!({ "answer": 1 })), Reply::text("ok")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert_eq!(model.requests(Purpose::Turn)[0].choice, Choice::Free);
     let tools = harness.tools(&session).await;

@@ -14,7 +14,7 @@ use super::scripted_model::{Reply, ScriptedModel, short};
 use crate::native::{Options, limits};
 
 async fn harness(model: &ScriptedModel) -> Harness {
-    Harness::around(Arc::new(model.clone()), Options::default()).await
+    Harness::with_model(Arc::new(model.clone()), Options::default()).await
 }
 
 async fn title(harness: &Harness, session: &Session) -> String {
@@ -50,7 +50,7 @@ async fn the_demo_finds_titles_too() {
 async fn small_things_are_for_the_small_model() {
     let model = ScriptedModel::default();
     let small = Options { small_model: Some(ModelRef::new("demo", "tiny")), ..Options::default() };
-    let mut harness = Harness::around(Arc::new(model.clone()), small).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), small).await;
     harness.turn("large", Responder::AllowOnce).await;
     assert_eq!(model.requests(Purpose::Title)[0].model.model, "tiny");
     assert_eq!(model.requests(Purpose::Turn)[0].model.model, "large");

@@ -33,7 +33,7 @@ pub(super) async fn made(
     responder: Responder,
 ) -> (Harness, Session, Vec<ToolState>) {
     let options = Options { agents: built_in(rules), ..Options::default() };
-    let mut harness = Harness::with(calling(calls), options).await;
+    let mut harness = Harness::with_scenarios(calling(calls), options).await;
     let session = harness.turn("calls", responder).await;
     let tools = harness.tools(&session).await;
     (harness, session, tools)
@@ -119,7 +119,7 @@ async fn places_outside_are_asked_about() {
 async fn looking_commands_run_without_asking_and_keys_are_hidden() {
     let options = Options { hidden: vec!["PATH".to_owned()], ..Options::default() };
     let calls = [("bash", json!({ "command": "echo one; echo two >/dev/null; pwd" }))];
-    let mut harness = Harness::with(calling(&calls), options).await;
+    let mut harness = Harness::with_scenarios(calling(&calls), options).await;
     let session = harness.turn("calls", Responder::Reject).await;
     let tools = harness.tools(&session).await;
     let directory = harness.project.path().canonicalize().unwrap();
@@ -166,7 +166,7 @@ async fn a_rule_can_deny_and_the_model_is_told() {
 #[tokio::test(start_paused = true)]
 async fn the_plan_agent_cannot_call_what_it_may_not_use() {
     let calls = [("write", json!({ "filePath": "a", "content": "" }))];
-    let mut harness = Harness::with(calling(&calls), Options::default()).await;
+    let mut harness = Harness::with_scenarios(calling(&calls), Options::default()).await;
     let session = harness.session().await;
     let mut input = PromptInput::text("please");
     input.model = Some(ModelRef::new("demo", "calls"));
@@ -191,7 +191,7 @@ async fn a_prompt_sent_during_a_tool_joins_the_next_step() {
           { "do": "finish", "reason": "tool-calls" } ],
         [ { "do": "text", "text": "Done." }, { "do": "finish", "reason": "stop" } ]
     ] } }"#;
-    let mut harness = Harness::with(Scenarios::parse(scenario).unwrap(), Options::default()).await;
+    let mut harness = Harness::with_scenarios(Scenarios::parse(scenario).unwrap(), Options::default()).await;
     let session = harness.session().await;
     harness.submit(&session, "patient", "first").await;
     let EventBody::QuestionAsked(asked) =
@@ -242,7 +242,7 @@ async fn children_can_be_several_at_once() {
         ]] },
     });
     let mut harness =
-        Harness::with(Scenarios::parse(&scenarios.to_string()).unwrap(), Options::default()).await;
+        Harness::with_scenarios(Scenarios::parse(&scenarios.to_string()).unwrap(), Options::default()).await;
     let start = tokio::time::Instant::now();
     let session = harness.turn("parent", Responder::AllowOnce).await;
     assert_eq!(start.elapsed().as_secs(), 60);

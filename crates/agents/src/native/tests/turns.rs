@@ -31,7 +31,7 @@ async fn the_last_step_an_agent_may_take_has_no_tools() {
     options.agents[0].steps = Some(2);
     let model =
         ScriptedModel::new([Reply::call("c1", "list", json!({})), Reply::text("That is how far I got.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     let asked = model.requests(Purpose::Turn);
@@ -45,7 +45,7 @@ async fn an_agent_that_wants_more_steps_than_it_may_take_is_stopped() {
     options.agents[0].steps = Some(3);
     let model =
         ScriptedModel::new((0..9).map(|at| Reply::call(&format!("c{at}"), "list", json!({ "at": at }))));
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Budget, 3));
     let tools = harness.tools(&session).await;
@@ -65,7 +65,7 @@ async fn a_refusal_need_not_end_the_turn() {
         Reply::call("c1", "bash", json!({ "command": "rm x" })),
         Reply::text("As you wish."),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.turn("any", Responder::Reject).await;
     assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Completed, 2));
 }
@@ -76,7 +76,7 @@ async fn a_prompt_that_joins_is_answered_next_by_its_agent() {
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::text("Both."),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), allowing()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, input("one")).await.unwrap();
     let two = PromptInput {
@@ -109,7 +109,7 @@ async fn a_turn_fails_for_an_agent_whose_rules_are_unknown() {
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::call("c2", "write", json!({ "filePath": "never", "content": "" })),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), allowing()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, input("one")).await.unwrap();
     // An agent that was configured while the turn was running.
@@ -138,7 +138,7 @@ async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
         Reply::text("Second."),
         Reply::text("Third."),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), allowing()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, input("one")).await.unwrap();
     let later = PromptInput { delivery: Some(Delivery::Queue), ..input("two") };
@@ -164,7 +164,7 @@ async fn prompts_that_join_together_stay_where_they_were_heard() {
         Reply::call("c2", "list", json!({ "path": "." })),
         Reply::text("All three."),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), allowing()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
     let session = harness.session().await;
     for prompt in ["one", "two", "three"] {
         harness.sessions.submit(&session.id, input(prompt)).await.unwrap();
@@ -196,7 +196,7 @@ fn subtask(command: Option<&str>) -> PromptInput {
 #[tokio::test(start_paused = true)]
 async fn a_task_for_a_subagent_is_run_without_asking_the_model() {
     let model = ScriptedModel::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, subtask(Some("count"))).await.unwrap();
     harness.until_idle(&session, Responder::AllowOnce).await;
@@ -219,7 +219,7 @@ async fn a_task_for_a_subagent_is_run_without_asking_the_model() {
 #[tokio::test(start_paused = true)]
 async fn after_a_task_without_a_command_the_model_goes_on() {
     let model = ScriptedModel::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, subtask(None)).await.unwrap();
     harness.until_idle(&session, Responder::AllowOnce).await;
@@ -235,7 +235,7 @@ async fn grandchildren(depth: u32) -> usize {
         Reply::call(id, "task", json!({ "description": "d", "prompt": "p", "subagent_type": "general" }))
     };
     let model = ScriptedModel::new([task("c1"), task("c2"), Reply::text("deep"), Reply::text("back")]);
-    let mut harness = Harness::around(Arc::new(model), options).await;
+    let mut harness = Harness::with_model(Arc::new(model), options).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     let children = harness.sessions.children(&session.id).await.unwrap();
     match children.first() {
@@ -254,7 +254,7 @@ async fn subagents_nest_as_deep_as_they_may() {
 async fn without_subagents_a_task_fails_visibly() {
     let options = Options { subagent_depth: 0, ..Options::default() };
     let model = ScriptedModel::default();
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.session().await;
     harness.sessions.submit(&session.id, subtask(None)).await.unwrap();
     harness.until_idle(&session, Responder::AllowOnce).await;
@@ -278,7 +278,7 @@ async fn instructions_are_told_and_not_waited_for_for_ever() {
     for (instructions, told) in [(known, true), (Arc::new(Slow) as Arc<dyn Instructions>, false)] {
         let model = ScriptedModel::default();
         let options = Options { instructions, ..Options::default() };
-        let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+        let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
         let session = harness.turn("any", Responder::AllowOnce).await;
         assert_eq!(harness.end(&session), EndReason::Completed);
         let system = &model.requests(Purpose::Turn)[0].system;
@@ -293,7 +293,7 @@ async fn planning_is_reminded_of_in_every_step_and_its_end_once() {
         Reply::text("The plan."),
         Reply::text("Built."),
     ]);
-    let mut harness = Harness::around(Arc::new(model.clone()), Options::default()).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
     for agent in ["plan", "build", "build"] {
         let prompt = PromptInput { agent: Some(agent.into()), ..input("go") };
@@ -317,7 +317,7 @@ async fn an_agents_settings_reach_the_model() {
     options.agents[0].temperature = Some(Number(0.25));
     options.agents[0].options = Extra::from_iter([("reasoningEffort".to_owned(), json!("high"))]);
     let model = ScriptedModel::default();
-    let mut harness = Harness::around(Arc::new(model.clone()), options).await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.session().await;
     let fast = ModelRef { variant: Some("fast".into()), ..ModelRef::new("demo", "any") };
     harness.sessions.submit(&session.id, PromptInput { model: Some(fast), ..input("go") }).await.unwrap();

@@ -36,7 +36,7 @@ async fn harness(url: &str, private_addresses: bool, rules: &[Rule]) -> Harness 
     let calls = [("webfetch", json!({ "url": url, "timeout": 2 }))];
     let tools = ToolOptions { private_addresses, ..ToolOptions::default() };
     let options = Options { agents: built_in(rules), tools, ..Options::default() };
-    Harness::with(calling(&calls), options).await
+    Harness::with_scenarios(calling(&calls), options).await
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use crate::snapshots::Changes;
 /// The most tools that an error names to a model that called an unknown one.
 const MAX_NAMES: usize = 200;
 
-/// The available tools.
+/// The tools of one step.
 pub(in crate::native) struct Toolset {
     tools: Vec<Box<dyn Tool>>,
     /// The names of the tools that do not come from an MCP server.
@@ -77,7 +77,7 @@ impl<'a> PreparedCall<'a> {
 
     /// Lets hooks change the arguments, before a client sees the call or the user is asked. A hook may refuse the
     /// call.
-    async fn shape(&mut self, turn: &Turn) {
+    async fn apply_hooks(&mut self, turn: &Turn) {
         match hooks::before(turn, self.tool.name(), self.id, &self.input).await {
             Ok(shaped) if shaped == self.input => {}
             Ok(shaped) => *self = Self::new(self.id, self.tool, shaped),
@@ -215,7 +215,7 @@ impl Toolset {
             tokio::select! {
                 biased;
                 () = context.turn.cancelled() => return CallOutcome::Cancelled,
-                () = prepared.shape(context.turn) => {}
+                () = prepared.apply_hooks(context.turn) => {}
             }
             let prepared = &*prepared;
             start(context.turn, prepared).await;

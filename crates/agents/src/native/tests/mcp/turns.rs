@@ -17,7 +17,7 @@ use crate::native::{Options, built_in};
 async fn harness(peer: &Peer, how: &str, model: &ScriptedModel) -> (Harness, Options) {
     let rules = [Rule::new("peer_*", "*", Action::Ask)];
     let options = Options { agents: built_in(&rules), mcp: peer.servers(how), ..Options::default() };
-    (Harness::around(Arc::new(model.clone()), options.clone()).await, options)
+    (Harness::with_model(Arc::new(model.clone()), options.clone()).await, options)
 }
 
 fn calls(tool: &str, input: Value) -> ScriptedModel {
@@ -163,7 +163,7 @@ async fn keys_of_providers_are_not_inherited_and_its_own_are_given() {
     config["environment"] = json!({ "TOKEN": "its own" });
     let servers = super::peer::servers(serde_json::from_value(config).unwrap(), settings);
     let options = Options { mcp: servers, ..Options::default() };
-    let mut harness = Harness::around(Arc::new(model), options.clone()).await;
+    let mut harness = Harness::with_model(Arc::new(model), options.clone()).await;
     let session = harness.turn("simple", Responder::AllowOnce).await;
     let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
